@@ -1,0 +1,173 @@
+"""The protocol-neutral language between the edge, the actors and the engines.
+
+A protocol parses a body into an `InferenceRequest` and renders events back; it knows nothing
+else of what happens below. All classes are frozen and hold plain values only, so that any of
+them can cross a process border as a msgpack frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from headrace.runtime.errors import ErrorInfo
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+FinishReason: TypeAlias = Literal["stop", "length"]
+Stage: TypeAlias = Literal["queued", "loading", "prefilling", "decoding", "ended"]
+# Why a request was ended from outside; the label of headrace_cancelled_total.
+CancelReason: TypeAlias = Literal["disconnect", "api", "drain", "timeout", "stall"]
+
+
+@attrs.frozen
+class Sampling:
+    """How one row draws its tokens. Field meanings and ranges: wire contract 3.2.
+
+    `seed` is never absent here: the edge draws fresh entropy when the client sent none, so a
+    row's draws depend on (seed, choice, position) only.
+    """
+
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_context_size: int = 20
+    presence_context_size: int = 20
+    frequency_context_size: int = 20
+    # (token id, bias) pairs; -100 masks the token.
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    ignore_eos: bool = False
+    min_tokens: int = 0
+
+
+@attrs.frozen
+class Message:
+    """One turn, already reduced to text. `tool_calls` are in the template's own shape."""
+
+    role: Role
+    content: str
+    reasoning: str | None = None
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+@attrs.frozen
+class Prompt:
+    """What the model is to continue: exactly one of messages, text and token ids is set.
+
+    `continue_final` leaves the last assistant message open. `template_args` are forwarded to
+    the chat template.
+    """
+
+    messages: tuple[Message, ...] | None = None
+    text: str | None = None
+    tokens: tuple[int, ...] | None = None
+    continue_final: bool = False
+    template_args: dict[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class InferenceRequest:
+    """One request to generate text, whatever protocol it came in."""
+
+    id: str
+    # The name the client used; None where it named none.
+    model: str | None
+    prompt: Prompt
+    sampling: Sampling
+    # The client's cap on generated tokens; None means the room that is left.
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    # Which route it came by, for reports only.
+    route: str = ""
+
+
+@attrs.frozen
+class Warning_:
+    """Told to the client when it was served differently from what it asked (contract 1.9)."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+@attrs.frozen
+class Usage:
+    """Token counts of one request. `completion_tokens` leaves the end token out."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+# ---- events: what a sink carries to the protocol writer, in this order -------------------
+
+
+@attrs.frozen
+class Accepted:
+    """All checks have passed and the row has a place in the batch. First event of a stream."""
+
+    model: str
+    prompt_tokens: int
+    # The cap in force after clamping, in tokens.
+    max_tokens: int
+    fingerprint: str
+    warnings: tuple[Warning_, ...] = ()
+
+
+@attrs.frozen
+class Delta:
+    """Text that became visible. Deltas that pile up in a sink are merged into one."""
+
+    text: str
+    # How many sampled tokens this text stands for.
+    tokens: int = 1
+
+
+@attrs.frozen
+class Finished:
+    """The row's proper end. Always the last event."""
+
+    reason: FinishReason
+    usage: Usage
+    matched_stop: str | None = None
+
+
+@attrs.frozen
+class Failed:
+    """The row's end by an error. Always the last event; there is exactly one end."""
+
+    error: ErrorInfo
+
+
+Event: TypeAlias = Accepted | Delta | Finished | Failed
+End: TypeAlias = Finished | Failed
+
+
+@attrs.frozen
+class ModelInfo:
+    """What is known of a loaded model. Sizes in bytes, lengths in tokens."""
+
+    id: str
+    context_window: int
+    vocab_size: int
+    weights_bytes: int
+    # Bytes that one token of one row adds to the KV cache while no window is full.
+    kv_bytes_per_token: int
+    # `fp_` and 12 hex digits over weights, engine version and numerics mode.
+    fingerprint: str
+    # Sampling fields of the model's own generation_config, by contract name.
+    defaults: dict[str, Any] = attrs.field(factory=dict)
+    model_type: str = ""
+    dtype: str = ""
+    has_chat_template: bool = True
