@@ -141,6 +141,7 @@ class Finished:
     reason: FinishReason
     usage: Usage
     matched_stop: str | None = None
+    warnings: tuple[Warning_, ...] = ()
 
 
 @attrs.frozen
