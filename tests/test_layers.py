@@ -1,0 +1,232 @@
+"""The house rules that a machine can check: who may import what, and how large things grow.
+
+The lists below are the rules. To allow something new, edit a list and say why in the commit.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+Rule: TypeAlias = Callable[[str, ast.AST], Iterator[str]]
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("runtime", "actors", "http")
+
+# A file belongs to the first pattern it matches, and may import what is listed there besides the
+# standard library.
+LAYERS: dict[str, list[str]] = {
+    # The test kit drives the whole runtime, so it alone looks upwards.
+    "runtime/testing/*": [
+        "headrace.runtime", "headrace.actors", "headrace.http",
+        "attrs", "httpx", "hypothesis", "msgspec", "outcome", "pytest", "trio",
+    ],
+    "runtime/*": ["headrace.runtime", "attrs", "msgspec", "outcome", "platformdirs", "trio"],
+    # Synchronous, on one thread: the engine knows the ports and nothing that waits.
+    "actors/engine/*": [
+        "headrace.actors.engine", "headrace.runtime",
+        "attrs", "gguf", "huggingface_hub", "jinja2", "llguidance", "mlx", "mlx_lm", "msgspec", "numpy",
+        "rich", "scipy_openblas32", "tokenizers", "transformers",
+    ],
+    # Folders of models on this machine; a process for each long piece of work.
+    "actors/library/*": [
+        "headrace.actors.library", "headrace.runtime",
+        "attrs", "filelock", "huggingface_hub", "msgspec", "platformdirs", "rich",
+    ],
+    "actors/*": ["headrace.actors", "headrace.runtime", "attrs", "msgspec", "outcome", "trio"],
+    "http/wire/*": ["headrace.http.wire", "headrace.runtime", "attrs", "msgspec"],
+    "http/*": [
+        "headrace.http", "headrace.actors", "headrace.runtime",
+        "attrs", "click", "h11", "hypercorn", "msgspec", "platformdirs", "prometheus_client",
+        "quart", "quart_trio", "rich", "structlog", "trio", "werkzeug",
+    ],
+}  # fmt: skip
+
+# Deciders and parsers: values in, values out. Time, chance and waiting come in as arguments.
+PURE = [
+    "actors/messages.py",
+    "actors/reports.py",
+    "actors/room.py",
+    "actors/schedule.py",
+    "actors/text/*",
+    "actors/waitlist.py",
+    "http/wire/*",
+    "runtime/config.py",
+    "runtime/contracts.py",
+    "runtime/errors.py",
+    "runtime/ports.py",
+    "runtime/settings.py",
+]
+NOT_IN_PURE = {"asyncio", "random", "secrets", "threading", "time", "trio", "uuid"}
+
+# Modules that only some files may import, with those files; `runtime/testing/` may in any case.
+ONLY_IN: dict[str, list[str]] = {
+    "asyncio": [],
+    # The real engine; everything else sees an engine through its port.
+    "headrace.actors.engine": ["actors/engine/*", "actors/runtime.py", "http/cli.py"],
+    "logging": ["http/*"],
+    "queue": ["runtime/thread.py"],
+    "random": ["http/*"],
+    "secrets": ["http/*"],
+    "signal": ["http/*"],
+    "socket": ["http/*"],
+    "subprocess": ["actors/library/command.py"],
+    "threading": ["runtime/thread.py"],
+    # The engine's side measures its steps; nothing there waits.
+    "time": ["http/*", "actors/engine/*", "actors/batch.py"],
+    "uuid": ["http/*"],
+}
+TEST_KIT = "runtime/testing/*"
+SHIELD_ONLY_IN = ["runtime/cleanup.py"]
+
+LINES_IN_A_FILE = 400
+LINES_IN_A_FUNCTION = 60
+
+
+def sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names imported anywhere in the file, also inside functions and type checks."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield "." * node.level + (node.module or "")
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(module: str, packages: Iterable[str]) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+# ---- the rules: each takes a file's name and syntax tree and gives what is wrong with it ----
+
+
+def direction(name: str, tree: ast.AST) -> Iterator[str]:
+    layer = next(rule for pattern, rule in LAYERS.items() if fnmatch.fnmatch(name, pattern))
+    for module in imports(tree):
+        if not within(module, [*layer, *sys.stdlib_module_names]):
+            yield f"{name} imports {module}"
+
+
+def places(name: str, tree: ast.AST) -> Iterator[str]:
+    for module in imports(tree):
+        for scarce, patterns in ONLY_IN.items():
+            if within(module, [scarce]) and not matches(name, [TEST_KIT, *patterns]):
+                yield f"{name} imports {module}"
+
+
+def purity(name: str, tree: ast.AST) -> Iterator[str]:
+    if matches(name, PURE):
+        for module in imports(tree):
+            if within(module, NOT_IN_PURE):
+                yield f"{name} imports {module}"
+
+
+def one_shield(name: str, tree: ast.AST) -> Iterator[str]:
+    if matches(name, SHIELD_ONLY_IN):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "shield":
+            yield f"{name}:{node.lineno} opens a shield"
+        elif isinstance(node, ast.Attribute) and node.attr == "shield":
+            yield f"{name}:{node.lineno} touches a shield"
+
+
+def small_files(name: str, tree: ast.AST) -> Iterator[str]:
+    lines = max((getattr(node, "end_lineno", 0) or 0 for node in ast.walk(tree)), default=0)
+    if lines > LINES_IN_A_FILE:
+        yield f"{name} has {lines} lines"
+
+
+def small_functions(name: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > LINES_IN_A_FUNCTION:
+                yield f"{name}:{node.lineno} {node.name} has {lines} lines"
+
+
+RULES: list[Rule] = [direction, places, purity, one_shield, small_files, small_functions]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tree_keeps(rule: Rule) -> None:
+    breaches = [
+        breach
+        for path in sources()
+        for breach in rule(name_of(path), ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert breaches == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "text"),
+    [
+        (direction, "runtime/x.py", "import mlx.core"),
+        (direction, "runtime/x.py", "from headrace.actors import model"),
+        (direction, "runtime/x.py", "def f():\n    from headrace import http"),
+        (direction, "actors/x.py", "import headrace.http.app"),
+        (direction, "actors/x.py", "import mlx_lm"),
+        (direction, "actors/x.py", "import quart"),
+        (direction, "actors/engine/x.py", "import trio"),
+        (direction, "actors/engine/x.py", "from headrace.actors import model"),
+        (direction, "http/x.py", "import mlx_lm"),
+        (direction, "http/wire/x.py", "from headrace.actors.messages import Admit"),
+        (direction, "http/x.py", "from .app import create_app"),
+        (places, "actors/x.py", "import threading"),
+        (places, "http/x.py", "import queue"),
+        (places, "http/x.py", "from headrace.actors import engine"),
+        (places, "actors/model.py", "from headrace.actors.engine.load import load"),
+        (purity, "actors/schedule.py", "from time import monotonic"),
+        (purity, "http/wire/x.py", "import trio.lowlevel"),
+        (one_shield, "runtime/x.py", "trio.CancelScope(shield=True)"),
+        (one_shield, "runtime/x.py", "scope.shield = wanted"),
+        (small_files, "runtime/x.py", "\n" * LINES_IN_A_FILE + "x = 1"),
+        (small_functions, "runtime/x.py", "def f():\n" + "    x = 1\n" * LINES_IN_A_FUNCTION),
+    ],
+)
+def test_a_breach_is_seen(rule: Rule, name: str, text: str) -> None:
+    assert list(rule(name, ast.parse(text)))
+
+
+@pytest.mark.parametrize("pattern", [*PURE, *SHIELD_ONLY_IN])
+def test_the_lists_name_files_that_exist(pattern: str) -> None:
+    assert any(matches(name_of(path), [pattern]) for path in sources())
+
+
+def test_the_standard_librarys_http_is_not_shadowed() -> None:
+    # An `http/__init__.py` would win over it wherever the root is on the path.
+    assert not (ROOT / "http" / "__init__.py").exists()
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+    code = "import http.client, headrace.http.wire; print(http.client.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not Path(ran.stdout.strip()).is_relative_to(ROOT / "http")
+
+
+def test_every_folder_of_code_is_a_package_that_gets_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    folders = {path.parent.relative_to(ROOT) for path in sources()}
+    packages = {"headrace." + ".".join(folder.parts) for folder in folders}
+    assert packages == set(project["tool"]["setuptools"]["packages"])
