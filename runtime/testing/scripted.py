@@ -1,0 +1,235 @@
+"""A scripted engine behind the `Engine` port, and a record of everything that was asked of it.
+
+It keeps the port's contract to the letter: what an owner may not ask is a `PortMisuse`, raised
+and kept in `misuses`, so that an owner that swallows the exception is found out all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import attrs
+
+from headrace.runtime.ports import Memory, RowFailed, RowSpec, RowToken, StepResult
+from headrace.runtime.testing.device import ScriptedDevice
+from headrace.runtime.testing.hooks import Hooks, StepKind
+from headrace.runtime.testing.script import Script, ScriptChoice, ScriptedFault, play
+from headrace.runtime.testing.tokens import ScriptedTokenizer
+
+CallKind: TypeAlias = StepKind | Literal["add", "remove", "close"]
+
+
+class PortMisuse(AssertionError):
+    """The owner of an engine asked what the port forbids. Always a bug of the owner."""
+
+
+@attrs.frozen
+class Call:
+    """One call of an engine. `step` is the number of the step that ran it, or ran last before."""
+
+    kind: CallKind
+    step: int
+    rows: tuple[int, ...] = ()
+    # Prompt tokens of a prefill; 0 for the other kinds.
+    tokens: int = 0
+
+
+@attrs.frozen
+class Timings:
+    """How long steps take, in seconds on the device."""
+
+    seconds_per_prefill_token: float = 0.001
+    seconds_per_decode: float = 0.01
+
+
+@attrs.define
+class _Row:
+    spec: RowSpec
+    script: Script
+    tokens: Iterator[int]
+    # Prompt tokens still to prefill; the last one of the prompt never counts.
+    remaining: int
+    said: int = 0
+    kv_bytes: int = 0
+
+
+class ScriptedEngine:
+    """One model and its batch, without a model. A row's tokens depend on the row alone."""
+
+    def __init__(
+        self,
+        script_of: ScriptChoice,
+        tokenizer: ScriptedTokenizer,
+        device: ScriptedDevice,
+        *,
+        timings: Timings,
+        kv_bytes_per_token: int,
+        weights_bytes: int = 0,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.calls: list[Call] = []
+        self.misuses: list[str] = []
+        self.steps = 0
+        self.closed = False
+        self._script_of = script_of
+        self._tokenizer = tokenizer
+        self._device = device
+        self._timings = timings
+        self._kv_bytes_per_token = kv_bytes_per_token
+        self._weights_bytes = weights_bytes
+        self._hooks = hooks if hooks is not None else Hooks()
+        self._counts: dict[StepKind, int] = {"prefill": 0, "decode": 0}
+        self._rows: dict[int, _Row] = {}
+        self._known: dict[int, RowSpec] = {}
+        device.allocate(weights_bytes)
+
+    # ---- the port --------------------------------------------------------------------
+
+    def add(self, spec: RowSpec) -> None:
+        self._check(spec.row not in self._known, f"row {spec.row} was added twice")
+        self._check(len(spec.tokens) > 0, f"row {spec.row} has an empty prompt")
+        script = self._script_of(spec)
+        tokens = play(script, spec, self._tokenizer)
+        self._rows[spec.row] = _Row(spec, script, tokens, remaining=len(spec.tokens) - 1)
+        self._known[spec.row] = spec
+        self._record("add", (spec.row,))
+
+    def remove(self, row: int) -> None:
+        self._record("remove", (row,))
+        self._drop(row)
+
+    def remaining(self, row: int) -> int:
+        self._check(row in self._rows, f"row {row} is not in the batch")
+        return self._rows[row].remaining
+
+    def prefill(self, chunks: Sequence[tuple[int, int]]) -> StepResult:
+        self._check_chunks(chunks)
+        rows = [self._rows[row] for row, _ in chunks]
+        count = sum(tokens for _, tokens in chunks)
+        seconds = count * self._timings.seconds_per_prefill_token
+        replaced = self._begin("prefill", rows, count, seconds)
+        if replaced is not None:
+            return replaced
+        failed = self._faults(rows)
+        for row, tokens in chunks:
+            if row in self._rows:
+                self._rows[row].remaining -= tokens
+                self._grow(self._rows[row], tokens)
+        return StepResult(failed=failed, seconds=seconds, prefilled=count)
+
+    def decode(self) -> StepResult:
+        rows = [row for row in self._rows.values() if row.remaining == 0]
+        for row in rows:
+            self._check(row.said < row.spec.max_tokens, f"{_name(row)} is past its max_tokens")
+        seconds = self._timings.seconds_per_decode
+        replaced = self._begin("decode", rows, 0, seconds)
+        if replaced is not None:
+            return replaced
+        for row in rows:
+            row.said += 1
+        failed = self._faults(rows)
+        tokens = tuple(self._say(row) for row in rows if row.spec.row in self._rows)
+        return StepResult(tokens=tokens, failed=failed, seconds=seconds)
+
+    def kv_bytes(self) -> int:
+        return sum(row.kv_bytes for row in self._rows.values())
+
+    def memory(self) -> Memory:
+        return self._device.memory()
+
+    def close(self) -> None:
+        self._record("close")
+        for row in tuple(self._rows):
+            self._drop(row)
+        self._device.free(self._weights_bytes)
+        self.closed = True
+
+    # ---- what tests read -------------------------------------------------------------
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Rows that are in the batch now."""
+        return tuple(self._rows)
+
+    def row_of(self, text: str) -> int:
+        """The one row, present or past, whose prompt holds `text`."""
+        found = [
+            spec.row for spec in self._known.values() if text in self._tokenizer.text(spec.tokens)
+        ]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} rows have {text!r} in their prompt")
+        return found[0]
+
+    def steps_of(self, row: int) -> tuple[int, ...]:
+        """Numbers of the steps that computed something for the row."""
+        steps = (call for call in self.calls if call.kind in ("prefill", "decode"))
+        return tuple(call.step for call in steps if row in call.rows)
+
+    def removed_after(self, row: int) -> int | None:
+        """The number of the last step before the row's removal; None while it was not removed."""
+        removes = (call for call in self.calls if call.kind == "remove" and row in call.rows)
+        return next((call.step for call in removes), None)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self._rows)} rows, {self.kv_bytes()} KV bytes"
+        return f"<ScriptedEngine {state} | {self.steps} steps>"
+
+    # ---- inside ----------------------------------------------------------------------
+
+    def _begin(
+        self, kind: StepKind, rows: Iterable[_Row], tokens: int, seconds: float
+    ) -> StepResult | None:
+        self.steps += 1
+        self._counts[kind] += 1
+        self._record(kind, tuple(row.spec.row for row in rows), tokens)
+        self._device.spend(seconds)
+        return self._hooks.fire(self.steps, kind, self._counts[kind])
+
+    def _faults(self, rows: Sequence[_Row]) -> tuple[RowFailed, ...]:
+        """Carry out what the rows' scripts say about the token they are at."""
+        if any(row.script.raise_at == row.said for row in rows):
+            raise ScriptedFault("the script raises here")
+        if any(row.script.hang_at == row.said for row in rows):
+            self._device.hang()
+        failing = [row.spec.row for row in rows if row.script.fail_at == row.said]
+        for number in failing:
+            self._drop(number)
+        return tuple(RowFailed(number, "the script fails here") for number in failing)
+
+    def _say(self, row: _Row) -> RowToken:
+        self._grow(row, 1)
+        return RowToken(row.spec.row, next(row.tokens))
+
+    def _grow(self, row: _Row, tokens: int) -> None:
+        grown = tokens * self._kv_bytes_per_token
+        self._device.allocate(grown)
+        row.kv_bytes += grown
+
+    def _drop(self, number: int) -> None:
+        row = self._rows.pop(number, None)
+        if row is not None:
+            self._device.free(row.kv_bytes)
+
+    def _record(self, kind: CallKind, rows: tuple[int, ...] = (), tokens: int = 0) -> None:
+        self._check(not self.closed, f"{kind} after close")
+        self.calls.append(Call(kind, self.steps, rows, tokens))
+
+    def _check_chunks(self, chunks: Sequence[tuple[int, int]]) -> None:
+        numbers = [row for row, _ in chunks]
+        self._check(bool(chunks), "a prefill without rows")
+        self._check(len(set(numbers)) == len(numbers), f"a row twice in one prefill: {numbers}")
+        for row, tokens in chunks:
+            left = self.remaining(row)
+            self._check(0 < tokens <= left, f"row {row} has {left} tokens to prefill, not {tokens}")
+            whole = len(chunks) == 1 or tokens == left
+            self._check(whole, f"row {row} is not prefilled to its end beside others")
+
+    def _check(self, condition: bool, misuse: str) -> None:
+        if not condition:
+            self.misuses.append(misuse)
+            raise PortMisuse(misuse)
+
+
+def _name(row: _Row) -> str:
+    return f"row {row.spec.row}"
