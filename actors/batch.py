@@ -1,0 +1,141 @@
+"""The engine's side of the model's loop: rows leave, rows join, one step runs.
+
+Sync, and called on the engine's own thread only, so a row never leaves in the middle of a step.
+What the engine cannot contain itself is contained here: a raising step ends the rows of that
+step and no others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
+from headrace.runtime.ports import Engine, Memory, RowFailed, RowSpec, StepResult
+
+
+@attrs.frozen
+class Turn:
+    """What one step brought; `kind` is None when there was nothing to do.
+
+    `completed` are the rows whose prompt became complete, so that they decode from now on.
+    """
+
+    kind: Kind | None
+    result: StepResult
+    completed: tuple[int, ...] = ()
+    rows: int = 0
+
+
+class Batch:
+    """All rows of one engine. `chunk_tokens` bounds the prompt tokens of one step."""
+
+    def __init__(self, engine: Engine, chunk_tokens: int) -> None:
+        self._engine = engine
+        self._chunk_tokens = chunk_tokens
+        # Row -> chunks given to others while it waited.
+        self._waiting: dict[int, int] = {}
+        self._decoding: set[int] = set()
+        self._last: Kind | None = None
+
+    def leave(self, rows: Iterable[int]) -> int:
+        """Drop rows with their KV. Answers the bytes of KV that are left."""
+        for row in rows:
+            self._engine.remove(row)
+            self._forget(row)
+        return self._engine.kv_bytes()
+
+    def step(self, joining: Sequence[RowSpec]) -> Turn:
+        """Take rows in and run the one step that is due."""
+        failed = [failure for spec in joining if (failure := self._join(spec))]
+        step = next_step(self._line(), len(self._decoding), self._last, self._chunk_tokens)
+        turn = self._run(step)
+        if failed:
+            result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))
+            turn = attrs.evolve(turn, result=result)
+        return turn
+
+    def kv_bytes(self) -> int:
+        return self._engine.kv_bytes()
+
+    def memory(self) -> Memory:
+        return self._engine.memory()
+
+    def _line(self) -> list[Waiting]:
+        return [
+            Waiting(row, self._engine.remaining(row), passed)
+            for row, passed in self._waiting.items()
+        ]
+
+    def _join(self, spec: RowSpec) -> RowFailed | None:
+        try:
+            self._engine.add(spec)
+        except Exception as error:
+            self._engine.remove(spec.row)
+            return RowFailed(spec.row, describe(error))
+        if self._engine.remaining(spec.row) > 0:
+            self._waiting[spec.row] = 0
+        else:
+            self._decoding.add(spec.row)
+        return None
+
+    def _run(self, step: Step | None) -> Turn:
+        match step:
+            case Prefill(chunks):
+                return self._prefill(chunks)
+            case Decode():
+                return self._decode()
+            case None:
+                return Turn(None, StepResult())
+
+    def _prefill(self, chunks: tuple[tuple[int, int], ...]) -> Turn:
+        rows = [row for row, _ in chunks]
+        for row in self._waiting.keys() - set(rows):
+            self._waiting[row] += 1
+        self._last = "prefill"
+        result = self._contained(rows, self._engine.prefill, chunks)
+        completed = [
+            row for row in rows if row in self._waiting and not self._engine.remaining(row)
+        ]
+        for row in completed:
+            del self._waiting[row]
+            self._decoding.add(row)
+        return Turn("prefill", result, tuple(completed), len(rows))
+
+    def _decode(self) -> Turn:
+        rows = sorted(self._decoding)
+        self._last = "decode"
+        result = self._contained(rows, self._engine.decode)
+        return Turn("decode", result, rows=len(rows))
+
+    def _contained(
+        self, rows: Sequence[int], call: Callable[..., StepResult], *args: object
+    ) -> StepResult:
+        began = time.perf_counter()
+        try:
+            result = call(*args)
+        except Exception as error:
+            reason = describe(error)
+            result = StepResult(
+                failed=tuple(RowFailed(row, reason) for row in rows),
+                seconds=time.perf_counter() - began,
+            )
+            for row in rows:
+                self._engine.remove(row)
+        for failure in result.failed:
+            self._forget(failure.row)
+        return result
+
+    def _forget(self, row: int) -> None:
+        self._waiting.pop(row, None)
+        self._decoding.discard(row)
+
+    def __repr__(self) -> str:
+        return f"<Batch {len(self._waiting)} prefilling, {len(self._decoding)} decoding>"
+
+
+def describe(error: BaseException) -> str:
+    """One line for the log; never shown to a client."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]

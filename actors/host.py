@@ -1,0 +1,161 @@
+"""The requests' side of one model: a seat for each ticket, and the one place that routes to it.
+
+A host outlives what runs behind it. The Model actor may run in this process or in another; when
+it dies, the host gives each of its streams exactly one error and frees their seats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from headrace.actors.messages import (
+    Cancel,
+    Decoding,
+    Delivery,
+    Ended,
+    Figures,
+    Outgoing,
+    Prepare,
+    Prepared,
+    Refused,
+    Submit,
+    Ticket,
+    ToModel,
+)
+from headrace.runtime.cleanup import bounded_cleanup
+from headrace.runtime.contracts import Event, Failed, InferenceRequest, ModelInfo
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
+from headrace.runtime.reply import Reply
+from headrace.runtime.trace import Trace
+
+
+class Seat:
+    """One ticket's place at a model. `on_event` takes its events; it must not wait or raise."""
+
+    def __init__(
+        self, ticket: Ticket, tell: Callable[[ToModel], None], on_event: Callable[[Event], None]
+    ) -> None:
+        self.ticket = ticket
+        self.decoding = False
+        self.sampled_tokens = 0
+        self._tell = tell
+        self._on_event = on_event
+        self._prepared: Reply[int] = Reply()
+        self._known = False
+        self._ended = trio.Event()
+
+    async def prepare(self, request: InferenceRequest) -> int:
+        """Build the prompt; its length in tokens. Raises `RequestError`."""
+        self._known = True
+        self._tell(Prepare(self.ticket, request))
+        return await self._prepared.wait()
+
+    def submit(self, max_tokens: int) -> None:
+        self._tell(Submit(self.ticket, max_tokens))
+
+    async def wait_ended(self) -> None:
+        """Until nothing of the ticket is left in the model."""
+        await self._ended.wait()
+
+    def take(self, item: Outgoing) -> None:
+        match item:
+            case Prepared(prompt_tokens):
+                self._prepared.set(prompt_tokens)
+            case Refused(error):
+                self._prepared.fail(RequestError.of(error))
+            case Decoding():
+                self.decoding = True
+            case Ended(sampled_tokens):
+                self.sampled_tokens = sampled_tokens
+                self._ended.set()
+            case _:
+                self._on_event(item)
+
+    def fail(self, error: ErrorInfo) -> None:
+        """The model is gone: whatever the seat waits for has ended."""
+        self._prepared.fail(RequestError.of(error))
+        self._on_event(Failed(error))
+        self._ended.set()
+
+    def leave(self) -> None:
+        """Ask for the end if it has not come."""
+        if self._known and not self._ended.is_set():
+            self._tell(Cancel(self.ticket))
+
+    @property
+    def gone(self) -> bool:
+        return self._ended.is_set() or not self._known
+
+
+class Host:
+    """Seats of one model. `tell` reaches its Model actor while `info` is set.
+
+    `end_seconds` bounds the wait for a row's end; it is longer than the watchdog's limit, so
+    that a hung engine is found dead by its own watchdog first.
+    """
+
+    def __init__(self, model_id: str, trace: Trace, *, end_seconds: float) -> None:
+        self.id = model_id
+        self.info: ModelInfo | None = None
+        self.figures = Figures()
+        self._trace = trace
+        self._end_seconds = end_seconds
+        self._seats: dict[Ticket, Seat] = {}
+        self._tell: Callable[[ToModel], None] = _nobody
+
+    def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None:
+        """The model is ready for requests."""
+        self.info, self._tell = info, tell
+
+    def close(self, error: ErrorInfo) -> None:
+        """The model is gone, with everything in it. Each seat that is left hears of it once."""
+        self.info, self._tell = None, _nobody
+        self.figures = attrs.evolve(self.figures, running_rows=0, kv_bytes=0, memory=None)
+        for seat in self._seats.values():
+            seat.fail(error)
+
+    @asynccontextmanager
+    async def seat(self, ticket: Ticket, on_event: Callable[[Event], None]) -> AsyncIterator[Seat]:
+        """A seat for one request. When this returns, nothing of it is left in the model."""
+        if self.info is None:
+            raise RequestError(Code.ENGINE_UNAVAILABLE, "The model's engine is not running.")
+        seat = self._seats[ticket] = Seat(ticket, self._tell, on_event)
+        try:
+            yield seat
+        finally:
+            seat.leave()
+            if not seat.gone:
+                with bounded_cleanup(self._end_seconds):
+                    await seat.wait_ended()
+            if not seat.gone:
+                self._trace.emit("seat.overran", ticket, model=self.id)
+            del self._seats[ticket]
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Route what one turn of the model brought. Items of tickets that left are dropped."""
+        self.figures = figures = delivery.figures
+        if figures.step is not None:
+            self._trace.emit(
+                "step",
+                model=self.id,
+                kind=figures.step,
+                rows=figures.step_rows,
+                tokens=figures.step_tokens,
+                seconds=figures.step_seconds,
+            )
+        for ticket, item in delivery.items:
+            seat = self._seats.get(ticket)
+            if seat is not None:
+                seat.take(item)
+
+    def __repr__(self) -> str:
+        state = "open" if self.info is not None else "closed"
+        return f"<Host {self.id} {state} | {len(self._seats)} seats>"
+
+
+def _nobody(message: ToModel) -> None:
+    """Messages to a model that is gone: its seats have been told already."""

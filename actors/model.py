@@ -1,0 +1,260 @@
+"""The Model actor: it owns the generating batch of one model, and nothing else touches it.
+
+Its loop takes all messages that have come, lets the cancelled rows leave, lets the new rows join,
+runs one engine step on the pinned thread, turns sampled tokens into text, and hands everything of
+that turn over in one delivery. It runs unchanged in a worker process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import attrs
+import trio
+
+from headrace.actors.batch import Batch, Turn
+from headrace.actors.messages import (
+    Cancel,
+    Decoding,
+    Delivery,
+    Ended,
+    Figures,
+    Outgoing,
+    Prepare,
+    Prepared,
+    Refused,
+    Submit,
+    Ticket,
+    ToModel,
+)
+from headrace.actors.row import Row
+from headrace.runtime.actor import Ref, drain
+from headrace.runtime.contracts import Failed
+from headrace.runtime.errors import Code, ErrorInfo, KernelError, RequestError
+from headrace.runtime.ports import LoadedModel, RowFailed, RowSpec
+from headrace.runtime.thread import Thread
+from headrace.runtime.trace import Trace
+
+T = TypeVar("T")
+
+
+class EngineHung(KernelError):
+    """A step made no progress for the watchdog's limit; the engine's thread is lost."""
+
+
+@attrs.frozen
+class _Built:
+    """A prompt is ready, or could not be built. Told by the actor's own child."""
+
+    ticket: Ticket
+    tokens: tuple[int, ...] = ()
+    error: ErrorInfo | None = None
+
+
+class Model:
+    """`publish` takes each delivery; it must not wait or raise.
+
+    `step_seconds` is the watchdog's limit for one step, `chunk_tokens` the most prompt tokens of
+    one step.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        engine_thread: Thread,
+        text_thread: Thread,
+        publish: Callable[[Delivery], None],
+        *,
+        chunk_tokens: int,
+        step_seconds: float,
+        trace: Trace,
+    ) -> None:
+        self._loaded = loaded
+        self._batch = Batch(loaded.engine, chunk_tokens)
+        self._engine_thread = engine_thread
+        self._text_thread = text_thread
+        self._publish = publish
+        self._step_seconds = step_seconds
+        self._trace = trace
+        send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
+        self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
+        self._row_numbers = itertools.count(1)
+        # Every ticket that is known here, in whatever phase.
+        self._rows: dict[Ticket, Row] = {}
+        # Rows in the engine, by the engine's number.
+        self._running: dict[int, Row] = {}
+        self._joining: list[Row] = []
+        self._leaving: list[Row] = []
+        self._items: list[tuple[Ticket, Outgoing]] = []
+        self._figures = Figures()
+        self._published = Figures()
+
+    async def serve(self) -> NoReturn:
+        """Run until cancelled. Raises `EngineHung`, or what the engine could not contain."""
+        async with trio.open_nursery() as builders:
+            while True:
+                if not (self._running or self._joining or self._leaving):
+                    self._take(await self._mailbox.receive(), builders)
+                for message in drain(self._mailbox):
+                    self._take(message, builders)
+                await self._turn()
+
+    async def _turn(self) -> None:
+        if self._leaving:
+            await self._let_leave()
+        self._deliver()
+        if self._running or self._joining:
+            await self._step()
+            self._deliver()
+
+    # ---- messages ------------------------------------------------------------------------
+
+    def _take(self, message: ToModel | _Built, builders: trio.Nursery) -> None:
+        match message:
+            case Prepare():
+                self._rows[message.ticket] = Row(message.ticket, message.request)
+                builders.start_soon(self._build, message)
+            case _Built():
+                self._on_built(message)
+            case Submit():
+                self._on_submit(message)
+            case Cancel():
+                self._on_cancel(message.ticket)
+
+    async def _build(self, message: Prepare) -> None:
+        tokenizer = self._loaded.tokenizer
+        built = _Built(message.ticket)
+        try:
+            tokens = await self._text_thread.run(tokenizer.build, message.request.prompt)
+            built = _Built(message.ticket, tokens=tokens)
+        except RequestError as error:
+            built = _Built(message.ticket, error=error.info)
+        except Exception as error:
+            self._trace.emit("model.build_failed", message.ticket, error=type(error).__name__)
+            info = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
+            built = _Built(message.ticket, error=info)
+        self.ref.tell(built)
+
+    def _on_built(self, message: _Built) -> None:
+        row = self._rows.get(message.ticket)
+        if row is None:  # cancelled meanwhile
+            return
+        if message.error is not None:
+            self._emit(row, Refused(message.error))
+            self._end(row)
+        else:
+            row.tokens = message.tokens
+            self._emit(row, Prepared(len(message.tokens)))
+
+    def _on_submit(self, message: Submit) -> None:
+        row = self._rows.get(message.ticket)
+        if row is None:  # cancelled meanwhile
+            return
+        row.begin(next(self._row_numbers), message.max_tokens, self._loaded.tokenizer)
+        self._joining.append(row)
+
+    def _on_cancel(self, ticket: Ticket) -> None:
+        row = self._rows.get(ticket)
+        if row is None or row.leaving:
+            return
+        row.cancelled = True
+        if row.number in self._running:
+            self._leave(row)
+        else:
+            self._joining = [other for other in self._joining if other is not row]
+            self._end(row)
+
+    # ---- turns of the engine -------------------------------------------------------------
+
+    async def _let_leave(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        kv_bytes = await self._on_engine(self._batch.leave, [row.number for row in leaving])
+        self._figures = attrs.evolve(self._figures, kv_bytes=kv_bytes)
+        for row in leaving:
+            self._end(row)
+
+    async def _step(self) -> None:
+        joining, self._joining = self._joining, []
+        for row in joining:
+            self._running[row.number] = row
+        submitted = self._figures.submitted_rows + len(joining)
+        self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
+        turn, kv_bytes = await self._on_engine(self._run_step, [row.spec() for row in joining])
+        self._after(turn, kv_bytes)
+
+    def _run_step(self, joining: list[RowSpec]) -> tuple[Turn, int]:
+        return self._batch.step(joining), self._batch.kv_bytes()
+
+    async def _on_engine(self, fn: Callable[..., T], *args: Any) -> T:
+        with trio.move_on_after(self._step_seconds):
+            return await self._engine_thread.run(fn, *args)
+        raise EngineHung(self._loaded.info.id)
+
+    def _after(self, turn: Turn, kv_bytes: int) -> None:
+        result = turn.result
+        self._figures = attrs.evolve(
+            self._figures,
+            kv_bytes=kv_bytes,
+            decoded_tokens=self._figures.decoded_tokens + len(result.tokens),
+            prompt_tokens=self._figures.prompt_tokens + result.prefilled,
+            step=turn.kind,
+            step_rows=turn.rows,
+            step_tokens=result.prefilled or len(result.tokens),
+            step_seconds=result.seconds,
+        )
+        for number in turn.completed:
+            self._emit(self._running[number], Decoding())
+        for token in result.tokens:
+            row = self._running[token.row]
+            for event in row.on_token(token.token):
+                self._emit(row, event)
+            if row.over:
+                self._leave(row)
+        for failure in result.failed:
+            self._on_failed(failure)
+
+    def _on_failed(self, failure: RowFailed) -> None:
+        row = self._running[failure.row]
+        self._trace.emit("row.failed", row.ticket, reason=failure.reason)
+        self._emit(row, Failed(ErrorInfo(Code.GENERATION_FAILED, "The generation failed.")))
+        self._leave(row)
+
+    # ---- ends ----------------------------------------------------------------------------
+
+    def _leave(self, row: Row) -> None:
+        if not row.leaving:
+            row.leaving = True
+            self._leaving.append(row)
+
+    def _end(self, row: Row) -> None:
+        """The last word on a ticket: nothing of it is left here."""
+        del self._rows[row.ticket]
+        self._running.pop(row.number, None)
+        figures = self._figures
+        if row.number:
+            self._figures = attrs.evolve(
+                figures,
+                finished_rows=figures.finished_rows + (not row.cancelled),
+                cancelled_rows=figures.cancelled_rows + row.cancelled,
+            )
+        self._emit(row, Ended(row.sampled))
+
+    def _emit(self, row: Row, item: Outgoing) -> None:
+        self._items.append((row.ticket, item))
+
+    def _deliver(self) -> None:
+        self._figures = attrs.evolve(self._figures, running_rows=len(self._running))
+        if self._items or self._figures != self._published:
+            items, self._items = tuple(self._items), []
+            self._published = self._figures
+            self._publish(Delivery(items, self._figures))
+            self._figures = self._published = attrs.evolve(self._figures, step=None)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, "
+            f"{len(self._running)} rows, {len(self._leaving)} leaving>"
+        )

@@ -1,0 +1,75 @@
+"""Which unit of work the batch does next. Pure: row states in, one step out.
+
+A step is one decode of all complete rows or one prefill chunk. While both kinds of work exist
+they alternate, so a running stream waits for at most one chunk between two tokens, and a chunk
+waits for at most one decode. Among prompts the one with the least left goes first, and a prompt
+that was passed over gains on the others with every chunk, so none waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import attrs
+
+
+@attrs.frozen
+class Waiting:
+    """A row whose prompt is not complete. `passed` counts the chunks given to others since."""
+
+    row: int
+    remaining: int
+    passed: int
+
+
+@attrs.frozen
+class Prefill:
+    """Advance these rows by so many prompt tokens each: one long prompt or several short ones."""
+
+    chunks: tuple[tuple[int, int], ...]
+
+
+@attrs.frozen
+class Decode:
+    """One token for every complete row."""
+
+
+Step: TypeAlias = Prefill | Decode
+Kind: TypeAlias = Literal["prefill", "decode"]
+
+
+def next_step(
+    waiting: Sequence[Waiting], decoding: int, last: Kind | None, chunk_tokens: int
+) -> Step | None:
+    """The next unit of work, or None when there is nothing to do.
+
+    `decoding` is the number of complete rows, `last` the kind of the step before, and
+    `chunk_tokens` the most prompt tokens, padding included, that one step may compute.
+    """
+    if waiting and (decoding == 0 or last != "prefill"):
+        return Prefill(choose(waiting, chunk_tokens))
+    return Decode() if decoding else None
+
+
+def choose(waiting: Sequence[Waiting], chunk_tokens: int) -> tuple[tuple[int, int], ...]:
+    """The first prompt in line, joined by others while all of them fit whole into one chunk."""
+    line = sorted(waiting, key=lambda row: (rank(row, chunk_tokens), row.row))
+    first = line[0]
+    if first.remaining > chunk_tokens:
+        return ((first.row, chunk_tokens),)
+    group = [first]
+    widest = first.remaining
+    for row in line[1:]:
+        widest = max(widest, row.remaining)
+        if widest * (len(group) + 1) > chunk_tokens:
+            break
+        group.append(row)
+    return tuple((row.row, row.remaining) for row in group)
+
+
+def rank(row: Waiting, chunk_tokens: int) -> int:
+    """Less goes first. Every chunk that is computed lowers the rank of each waiting prompt by one
+    chunk, whether it was its own or another's: so the order between two prompts never changes,
+    and whoever comes n chunks later than a prompt of n chunks stays behind it."""
+    return row.remaining - row.passed * chunk_tokens

@@ -1,0 +1,109 @@
+"""A request is a scope: the stages that one request goes through, as nested context managers.
+
+Read `_held` from top to bottom for what a request holds, and from bottom to top for the order in
+which it is given back, however the request ends. The stages run beside the reader, so a slow
+reader does not keep a lease, a row or its KV: only what it has not read yet.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import trio
+
+from headrace.actors.admission import Admission
+from headrace.actors.generation import Generation
+from headrace.actors.registry import Registry
+from headrace.runtime.contracts import Accepted, Failed, Finished, Usage, Warning_
+from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
+from headrace.runtime.trace import Trace
+
+STOPPED_EARLY = Warning_("stopped_early", "the request ran into its time limit")
+STALLED = ErrorInfo(Code.REQUEST_CANCELLED, "The request was cancelled: its reader stalled.")
+
+
+@attrs.frozen
+class Limits:
+    """Seconds; `math.inf` where there is no limit."""
+
+    queue_seconds: float
+    request_seconds: float
+
+
+@attrs.frozen
+class Stages:
+    """The actors that a request passes, in this order."""
+
+    registry: Registry
+    admission: Admission
+    limits: Limits
+    trace: Trace
+
+
+async def run_stages(stages: Stages, generation: Generation) -> None:
+    """Take one request through all stages. Every failure becomes its end; nothing is raised."""
+    try:
+        with (
+            generation.scope,
+            generation.stall,
+            trio.move_on_after(stages.limits.request_seconds) as deadline,
+        ):
+            await _held(stages, generation)
+        if generation.stall.cancelled_caught:
+            generation.end_with(Failed(STALLED), "stall")
+        if deadline.cancelled_caught:
+            generation.end_with(_out_of_time(generation), "timeout")
+    except RequestError as error:
+        generation.put(Failed(error.info))
+    except ActorDied:
+        generation.put(Failed(ErrorInfo(Code.CLOSED, "The server is closing.")))
+    except Exception as error:
+        stages.trace.emit("request.crashed", generation.ticket, error=repr(error))
+        generation.put(Failed(ErrorInfo(Code.INTERNAL_ERROR, "The request failed.")))
+    finally:
+        generation.stage = "ended"
+        generation.released.set()
+
+
+async def _held(stages: Stages, generation: Generation) -> None:
+    request, ticket = generation.request, generation.ticket
+    route = stages.registry.resolve(request.model)
+    model_id = generation.model = route.model_id
+    with trio.CancelScope() as queue:
+        queue.deadline = trio.current_time() + stages.limits.queue_seconds
+        async with stages.admission.place(ticket, model_id) as place:
+            generation.stage = "loading"
+            async with stages.registry.lease(ticket, model_id) as lease:
+                generation.stage = "queued"
+                async with lease.host.seat(ticket, generation.put) as seat:
+                    prompt_tokens = await seat.prepare(request)
+                    plan = await place.admit(lease.info, prompt_tokens, request.max_tokens)
+                    queue.deadline = math.inf
+                    generation.admitted(
+                        seat,
+                        Accepted(
+                            model_id,
+                            prompt_tokens,
+                            plan.max_tokens,
+                            lease.info.fingerprint,
+                            (*route.warnings, *plan.warnings),
+                        ),
+                    )
+                    seat.submit(plan.take())
+                    await seat.wait_ended()
+    if queue.cancelled_caught:
+        seconds = f"{stages.limits.queue_seconds:g}"
+        raise RequestError(
+            Code.QUEUE_TIMEOUT,
+            f"The request waited in the queue for longer than {seconds} seconds.",
+            retry_after_seconds=stages.admission.retry_after_seconds(model_id),
+        )
+
+
+def _out_of_time(generation: Generation) -> Finished | Failed:
+    if generation.generated_tokens == 0:
+        text = "The request's time limit passed before anything was generated."
+        return Failed(ErrorInfo(Code.REQUEST_DEADLINE, text))
+    usage = Usage(generation.prompt_tokens, generation.generated_tokens)
+    return Finished("length", usage, warnings=(STOPPED_EARLY,))

@@ -1,0 +1,93 @@
+"""Who may run a row of one model, and who waits. Pure: tickets and times in, grants out.
+
+A request takes a place when it comes, which never waits and may be refused; it gets in line for a
+row when its prompt is ready; rows are granted in the order of the line.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import attrs
+
+from headrace.actors.messages import Ticket
+
+# Clients give up when told to wait for more than two minutes (wire contract 2.3).
+RETRY_AFTER_SECONDS = (1.0, 120.0)
+SERVICES_REMEMBERED = 32
+
+
+@attrs.frozen
+class WaitlistStatistics:
+    """`waiting` counts every request that holds a place without a row."""
+
+    waiting: int
+    running: int
+
+
+class Waitlist:
+    """Places and rows of one model: `max_rows` run, `queue_limit` more may hold a place."""
+
+    def __init__(self, max_rows: int, queue_limit: int) -> None:
+        self._max_rows = max_rows
+        self._places = max_rows + queue_limit
+        self._entered: set[Ticket] = set()
+        self._line: deque[Ticket] = deque()
+        # Ticket -> when its row was granted, in seconds.
+        self._running: dict[Ticket, float] = {}
+        self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
+
+    def enter(self, ticket: Ticket) -> bool:
+        """Take a place; False when all are taken."""
+        if len(self._entered) + len(self._running) >= self._places:
+            return False
+        self._entered.add(ticket)
+        return True
+
+    def line_up(self, ticket: Ticket, now: float) -> list[Ticket]:
+        """The ticket is ready to run. Answers who gets a row now."""
+        if ticket in self._entered and ticket not in self._line:
+            self._line.append(ticket)
+        return self._grant(now)
+
+    def leave(self, ticket: Ticket, now: float) -> list[Ticket]:
+        """The ticket is done, whatever it held. Answers who gets a row now."""
+        began = self._running.pop(ticket, None)
+        if began is not None:
+            self._services.append(now - began)
+        elif ticket in self._entered:
+            self._entered.discard(ticket)
+            self._line = deque(_without(self._line, ticket))
+        return self._grant(now)
+
+    def _grant(self, now: float) -> list[Ticket]:
+        granted: list[Ticket] = []
+        while self._line and len(self._running) < self._max_rows:
+            ticket = self._line.popleft()
+            self._entered.discard(ticket)
+            self._running[ticket] = now
+            granted.append(ticket)
+        return granted
+
+    def retry_after_seconds(self, now: float) -> float:
+        """Those ahead x mean service time / rows. Before the first service has ended, the age of
+        the oldest running row stands for its time."""
+        services = list(self._services) or [now - min(self._running.values(), default=now)]
+        mean = sum(services) / len(services)
+        estimate = (len(self._entered) + 1) * mean / self._max_rows
+        low, high = RETRY_AFTER_SECONDS
+        return min(max(estimate, low), high)
+
+    def statistics(self) -> WaitlistStatistics:
+        return WaitlistStatistics(len(self._entered), len(self._running))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Waitlist {len(self._running)} of {self._max_rows} rows, {len(self._entered)} "
+            f"waiting, {len(self._line)} of them in line>"
+        )
+
+
+def _without(line: Iterable[Ticket], ticket: Ticket) -> Iterable[Ticket]:
+    return (other for other in line if other != ticket)

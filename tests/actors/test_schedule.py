@@ -1,0 +1,78 @@
+"""The scheduler's promises: bounded gaps, bounded chunks, and nobody waits for ever."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.actors.schedule import Decode, Prefill, Waiting, choose, next_step
+
+CHUNK = 64
+
+rows = st.lists(
+    st.builds(Waiting, st.integers(1, 50), st.integers(1, 400), st.integers(0, 10)),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda row: row.row,
+)
+
+
+def test_nothing_to_do_is_no_step():
+    assert next_step([], 0, None, CHUNK) is None
+
+
+def test_prefill_and_decode_alternate_while_both_have_work():
+    waiting = [Waiting(1, 300, 0)]
+    assert isinstance(next_step(waiting, 3, "decode", CHUNK), Prefill)
+    assert next_step(waiting, 3, "prefill", CHUNK) == Decode()
+
+
+def test_prompts_alone_are_not_held_up_by_an_empty_batch():
+    assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK), Prefill)
+
+
+def test_the_short_prompt_passes_the_long_one():
+    assert choose([Waiting(1, 3000, 0), Waiting(2, 10, 0)], CHUNK) == ((2, 10),)
+
+
+def test_short_prompts_share_a_step():
+    assert choose([Waiting(1, 20, 0), Waiting(2, 10, 0), Waiting(3, 30, 0)], CHUNK) == (
+        (2, 10),
+        (1, 20),
+    )
+
+
+@given(rows)
+def test_a_step_stays_within_the_chunk_padding_included(waiting):
+    chunks = choose(waiting, CHUNK)
+    assert len(chunks) * max(tokens for _, tokens in chunks) <= CHUNK
+    assert all(tokens > 0 for _, tokens in chunks)
+
+
+@given(rows)
+def test_only_whole_remainders_are_grouped(waiting):
+    chunks = choose(waiting, CHUNK)
+    left = {row.row: row.remaining for row in waiting}
+    if len(chunks) > 1:
+        assert all(left[row] == tokens for row, tokens in chunks)
+
+
+@given(st.integers(1, 2000), st.lists(st.integers(1, 400), min_size=1, max_size=80))
+def test_a_long_prompt_is_finished_against_a_stream_of_newcomers(length, newcomers):
+    """Given a prompt of n chunks and one newcomer before every step, when the steps run, then
+    only the newcomers of the first n steps can go ahead of it."""
+    line = [Waiting(0, length, 0)]
+    steps = 0
+    while any(row.row == 0 for row in line):
+        line.append(Waiting(steps + 1, newcomers[steps % len(newcomers)], 0))
+        line = _after(line, dict(choose(line, CHUNK)))
+        steps += 1
+    chunks_needed = -(-length // CHUNK)
+    chunks_of_a_newcomer = -(-max(newcomers) // CHUNK)
+    assert steps <= (chunks_needed + 1) * (chunks_of_a_newcomer + 1)
+
+
+def _after(line, chosen):
+    return [
+        Waiting(row.row, row.remaining - chosen.get(row.row, 0), row.passed + (row.row not in chosen))
+        for row in line
+        if row.remaining > chosen.get(row.row, 0)
+    ]

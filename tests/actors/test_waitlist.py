@@ -1,0 +1,95 @@
+"""Rows in the order of the line, places within the bound, and nothing held after leaving."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from headrace.actors.waitlist import Waitlist, WaitlistStatistics
+
+MAX_ROWS, QUEUE_LIMIT = 2, 3
+
+
+def test_more_than_rows_and_places_are_refused():
+    waitlist = Waitlist(MAX_ROWS, QUEUE_LIMIT)
+    assert [waitlist.enter(f"t{n}") for n in range(6)] == [True] * 5 + [False]
+
+
+def test_a_leaver_makes_room_for_the_next_in_line():
+    waitlist = Waitlist(1, 3)
+    for ticket in ("a", "b", "c"):
+        waitlist.enter(ticket)
+    assert waitlist.line_up("a", 0.0) == ["a"]
+    assert waitlist.line_up("c", 1.0) == []
+    assert waitlist.line_up("b", 2.0) == []
+    assert waitlist.leave("a", 3.0) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("service_seconds", "waiting", "expected"), [(0.1, 1, 1.0), (10.0, 3, 20.0), (500.0, 3, 120.0)]
+)
+def test_retry_after_is_those_ahead_times_the_mean_service(service_seconds, waiting, expected):
+    waitlist = Waitlist(2, 10)
+    waitlist.enter("done")
+    waitlist.line_up("done", 0.0)
+    waitlist.leave("done", service_seconds)
+    for n in range(waiting):
+        waitlist.enter(f"w{n}")
+    assert waitlist.retry_after_seconds(service_seconds) == pytest.approx(expected)
+
+
+class Histories(RuleBasedStateMachine):
+    """Random arrivals, line-ups and departures, also of tickets that are gone or unknown."""
+
+    def __init__(self):
+        super().__init__()
+        self.waitlist = Waitlist(MAX_ROWS, QUEUE_LIMIT)
+        self.now = 0.0
+        self.next_ticket = 0
+        self.entered, self.line, self.running = set(), [], set()
+
+    def expect(self, granted):
+        while self.line and len(self.running) < MAX_ROWS:
+            ticket = self.line.pop(0)
+            self.entered.discard(ticket)
+            self.running.add(ticket)
+            assert granted.pop(0) == ticket
+        assert granted == []
+
+    @rule()
+    def enter(self):
+        ticket = f"t{self.next_ticket}"
+        self.next_ticket += 1
+        full = len(self.entered) + len(self.running) >= MAX_ROWS + QUEUE_LIMIT
+        assert self.waitlist.enter(ticket) is not full
+        if not full:
+            self.entered.add(ticket)
+
+    @rule(back=st.integers(1, 8))
+    def line_up(self, back):
+        ticket = f"t{self.next_ticket - back}"
+        granted = self.waitlist.line_up(ticket, self.now)
+        if ticket in self.entered and ticket not in self.line:
+            self.line.append(ticket)
+        self.expect(granted)
+
+    @rule(back=st.integers(1, 8), seconds=st.floats(0, 10))
+    def leave(self, back, seconds):
+        self.now += seconds
+        ticket = f"t{self.next_ticket - back}"
+        granted = self.waitlist.leave(ticket, self.now)
+        self.entered.discard(ticket)
+        self.running.discard(ticket)
+        self.line = [other for other in self.line if other != ticket]
+        self.expect(granted)
+
+    @invariant()
+    def counts_are_exact(self):
+        expected = WaitlistStatistics(len(self.entered), len(self.running))
+        assert self.waitlist.statistics() == expected
+
+    @invariant()
+    def retry_after_is_within_what_clients_obey(self):
+        assert 1.0 <= self.waitlist.retry_after_seconds(self.now) <= 120.0
+
+
+TestHistories = Histories.TestCase
