@@ -89,6 +89,9 @@ class InferenceRequest:
     stream: bool = False
     # Which route it came by, for reports only.
     route: str = ""
+    # Names of the sampling fields that the client itself set; the model's own defaults may
+    # replace the others.
+    given: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -1,0 +1,46 @@
+"""What every generating protocol offers to the routes: a parsed request and its two ways out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import attrs
+
+from headrace.runtime.contracts import Event, InferenceRequest
+
+
+@attrs.frozen
+class Stamp:
+    """What the edge adds to a body: the protocols read no clock and draw no chance.
+
+    `token` is 32 hex digits, fresh for each request; `seed` draws where the client gave none;
+    `created` is in Unix seconds.
+    """
+
+    request_id: str
+    token: str
+    seed: int
+    created: int
+    route: str = ""
+
+
+class StreamWriter(Protocol):
+    """Renders the events of one stream, in order, as bytes of its protocol."""
+
+    keep_alive: bytes
+
+    def feed(self, event: Event) -> list[bytes]:
+        """The frames that an event brings; none after the frames of an end."""
+
+
+class Asked(Protocol):
+    """A request that has passed every check of its shape."""
+
+    request: InferenceRequest
+    response_id: str
+
+    def stream(self) -> StreamWriter: ...
+
+    def complete(self, events: Iterable[Event]) -> dict[str, Any]:
+        """The whole answer. Raises `RequestError` if the events end with a failure."""

@@ -1,0 +1,19 @@
+"""Event-stream framing (wire contract 1.6): one data line a frame, `\\n` ends, no ids, no retry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+CONTENT_TYPE = "text/event-stream; charset=utf-8"
+DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+
+_encode = msgspec.json.Encoder().encode
+
+
+def frame(value: Any, event: str | None = None) -> bytes:
+    """One frame that carries `value` as JSON. JSON text never holds a raw line break."""
+    name = b"" if event is None else b"event: " + event.encode() + b"\n"
+    return name + b"data: " + _encode(value) + b"\n\n"
