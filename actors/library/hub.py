@@ -102,11 +102,12 @@ def fetch(repository: str, cache: Path, progress: Callable[[float], None]) -> Pa
 
 def _reporting_bar(progress: Callable[[float], None]) -> type[Any]:
     """A bar class that draws nothing and passes on how much of the bytes is there."""
-    from tqdm import tqdm
+    from huggingface_hub.utils.tqdm import tqdm
 
-    class ReportingBar(tqdm):  # type: ignore[type-arg]
+    class ReportingBar(tqdm):
         def __init__(self, *args: Any, name: str | None = None, **settings: Any) -> None:
-            super().__init__(*args, **{**settings, "file": io.StringIO()})
+            settings["file"] = io.StringIO()
+            super().__init__(*args, **settings)  # type: ignore[no-untyped-call]
 
         def update(self, n: float | None = 1) -> bool | None:
             super().update(n)
