@@ -1,0 +1,108 @@
+# `make help` lists the targets. All of them work in .venv, which is made when it is needed and
+# brought up to date when pyproject.toml or requirements.lock has changed.
+
+PORT ?= 8080
+MODEL ?=
+ARGS ?=
+SEEDS ?= 1000
+BENCH ?= $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
+
+# The first Python on the path that is new enough, if none is named.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+
+# Which MLX: part of it on macOS, a wheel of its own for a CUDA device, else the CPU's.
+BACKEND ?= $(shell if [ "$$(uname -s)" = Darwin ]; then echo; \
+	elif nvidia-smi -L >/dev/null 2>&1; then echo cuda; else echo cpu; fi)
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Two stamps, so that a first `make serve` need not wait for what only development needs.
+RUN := $(VENV)/.installed-run
+DEV := $(VENV)/.installed-dev
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --quiet -c requirements.lock
+
+comma := ,
+RUN_EXTRAS = $(if $(BACKEND),[$(BACKEND)])
+DEV_EXTRAS = [dev$(if $(BACKEND),$(comma)$(BACKEND))]
+
+# Folders of scripts, where there are any.
+SCRIPTS = $(foreach folder,bench examples,$(if $(wildcard $(folder)/*.py),$(folder)))
+SOURCES = $(shell find runtime actors http $(SCRIPTS) -name '*.py')
+TESTS = $(shell find tests -name '*.py')
+ASYNC_RULES := ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC109,ASYNC110,ASYNC111,ASYNC113,ASYNC119,ASYNC120,ASYNC121,ASYNC123,ASYNC128
+# Not for tests: those need not checkpoint on every path, and their fixtures are generators.
+ASYNC_API_RULES := ASYNC900,ASYNC910
+
+.PHONY: help venv test check lint types async format serve bench explore soak slow lock clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+test: check  ## everything that a change must pass: check, then the tests
+	$(BIN)/pytest -m "not slow and not soak" $(ARGS)
+
+check: lint types async  ## lint, format, types and the async rules
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV)
+	$(BIN)/mypy -p headrace
+	$(BIN)/mypy --exclude '^tests/typing/' tests $(SCRIPTS)
+
+async: $(DEV)
+	$(BIN)/flake8-async --enable $(ASYNC_RULES),$(ASYNC_API_RULES) $(SOURCES)
+	$(BIN)/flake8-async --enable $(ASYNC_RULES) $(TESTS)
+
+format: $(DEV)  ## put every file in the house's format
+	$(BIN)/ruff check --fix-only --select I .
+	$(BIN)/ruff format .
+
+serve: $(RUN)  ## serve a model: PORT=8080 MODEL=folder-or-hub-id ARGS="--max-rows 8"
+	$(BIN)/headrace serve $(MODEL) --port $(PORT) $(ARGS)
+
+bench: $(DEV)  ## measure, with the real model; BENCH=bench/x.py for one script
+	@test -n "$(BENCH)" || { echo "there is no script in bench/" >&2; exit 2; }
+	@for script in $(BENCH); do echo "== $$script"; $(BIN)/python $$script $(ARGS) || exit 1; done
+
+explore: $(DEV)  ## run many more schedules of the explored scenarios: SEEDS=1000
+	$(BIN)/pytest -m explore --seeds $(SEEDS) $(ARGS)
+
+soak: $(DEV)  ## thousands of requests and drops over minutes
+	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+slow: $(DEV)  ## the tests that take too long for `make test`
+	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
+
+venv: $(DEV)  ## make .venv with all that development needs
+	@echo "$(BIN)/headrace is ready"
+
+# Newest versions that pyproject.toml allows, as a fresh environment gets them.
+lock:  ## write requirements.lock anew
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --disable-pip-version-check --quiet -e '.$(DEV_EXTRAS)'
+	{ echo '# Versions that the checks run with: pip install -c requirements.lock. Made by `make lock`.'; \
+		build/lock/bin/python -m pip freeze --exclude-editable; } > build/requirements.lock
+	! grep -nE '@|://' build/requirements.lock
+	mv build/requirements.lock requirements.lock && rm -rf build/lock
+
+clean:  ## remove .venv and all else that is made here
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "headrace needs Python 3.11 or newer: make PYTHON=/path/to/python" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): pyproject.toml requirements.lock | $(BIN)/python
+	@echo "installing headrace into $(VENV) (a minute or two the first time)"
+	$(INSTALL) -e '.$(RUN_EXTRAS)'
+	@touch $@
+
+$(DEV): pyproject.toml requirements.lock | $(BIN)/python
+	@echo "installing headrace and its tools into $(VENV) (a minute or two the first time)"
+	$(INSTALL) -e '.$(DEV_EXTRAS)'
+	@touch $(RUN) $@
