@@ -33,8 +33,8 @@ LAYERS: dict[str, list[str]] = {
     # Synchronous, on one thread: the engine knows the ports and nothing that waits.
     "actors/engine/*": [
         "headrace.actors.engine", "headrace.runtime",
-        "attrs", "gguf", "huggingface_hub", "jinja2", "llguidance", "mlx", "mlx_lm", "msgspec", "numpy",
-        "rich", "scipy_openblas32", "tokenizers", "transformers",
+        "attrs", "gguf", "huggingface_hub", "jinja2", "llguidance", "mlx", "mlx_lm", "msgspec",
+        "numpy", "rich", "scipy_openblas32", "tokenizers", "transformers",
     ],
     # Folders of models on this machine; a process for each long piece of work.
     "actors/library/*": [
