@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.actors.library.folder import ModelFolder
 from headrace.actors.library.hub import cache_folder
 from headrace.actors.library.library import Library, Report, no_report
+from headrace.actors.library.progress import shown_progress
 from headrace.actors.library.table import DEFAULT_MODEL, REGISTRY_MODELS, RegistryModel, Wheel
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Wheel",
     "library_at",
     "no_report",
+    "shown_progress",
 ]
 
 
