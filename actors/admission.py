@@ -63,6 +63,7 @@ class _Admit:
 @attrs.frozen
 class _Leave:
     ticket: Ticket
+    reply: Reply[None]
 
 
 @attrs.frozen
@@ -113,7 +114,8 @@ class Admission(Actor[_Message]):
             await self.ref.ask(_Enter(ticket, model_id, reply), reply)
             yield Place(self, ticket)
         finally:
-            self.ref.tell(_Leave(ticket))
+            done: Reply[None] = Reply()
+            await self.ref.conclude(_Leave(ticket, done), done)
 
     def handle(self, message: _Message) -> None:
         match message:
@@ -123,6 +125,7 @@ class Admission(Actor[_Message]):
                 self._on_admit(message)
             case _Leave():
                 self._on_leave(message.ticket)
+                message.reply.set(None)
             case CloseToNew(code):
                 self._closed = code
 

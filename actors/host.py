@@ -81,6 +81,12 @@ class Seat:
         self._on_event(Failed(error))
         self._ended.set()
 
+    def evict(self, error: ErrorInfo) -> None:
+        """The model is to go without this request: it ends with `error`, then its row leaves."""
+        self._prepared.fail(RequestError.of(error))
+        self._on_event(Failed(error))
+        self.leave()
+
     def leave(self) -> None:
         """Ask for the end if it has not come."""
         if self._known and not self._ended.is_set():
@@ -89,6 +95,22 @@ class Seat:
     @property
     def gone(self) -> bool:
         return self._ended.is_set() or not self._known
+
+
+@attrs.frozen
+class Totals:
+    """Counters of one model over all its lives."""
+
+    submitted_rows: int = 0
+    finished_rows: int = 0
+    cancelled_rows: int = 0
+    decoded_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Totals | Figures) -> Totals:
+        names = [field.name for field in attrs.fields(Totals)]
+        return Totals(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
 class Host:
@@ -106,6 +128,7 @@ class Host:
         self._end_seconds = end_seconds
         self._seats: dict[Ticket, Seat] = {}
         self._tell: Callable[[ToModel], None] = _nobody
+        self._past = Totals()
 
     def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None:
         """The model is ready for requests."""
@@ -114,9 +137,18 @@ class Host:
     def close(self, error: ErrorInfo) -> None:
         """The model is gone, with everything in it. Each seat that is left hears of it once."""
         self.info, self._tell = None, _nobody
-        self.figures = attrs.evolve(self.figures, running_rows=0, kv_bytes=0, memory=None)
+        self._past, self.figures = self.totals(), Figures()
         for seat in self._seats.values():
             seat.fail(error)
+
+    def evict(self, ticket: Ticket, error: ErrorInfo) -> None:
+        """End one request with this error; its row leaves at the next step boundary."""
+        seat = self._seats.get(ticket)
+        if seat is not None:
+            seat.evict(error)
+
+    def totals(self) -> Totals:
+        return self._past + self.figures
 
     @asynccontextmanager
     async def seat(self, ticket: Ticket, on_event: Callable[[Event], None]) -> AsyncIterator[Seat]:

@@ -12,7 +12,7 @@ from headrace.actors.model import EngineHung, Model
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import ErrorInfo, RequestError
-from headrace.runtime.ports import Loader, LoadedModel
+from headrace.runtime.ports import LoadedModel, Loader
 from headrace.runtime.thread import Thread, ThreadFactory
 from headrace.runtime.trace import Trace
 

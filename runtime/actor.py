@@ -8,12 +8,16 @@ owns a fixed number of them), and a bound here could only be answered by losing 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import trio
 
+from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.errors import ActorDied
 from headrace.runtime.reply import Reply
+
+CONCLUDE_SECONDS = 10.0
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -41,6 +45,16 @@ class Ref(Generic[M]):
         """
         self.tell(message)
         return await reply.wait()
+
+    async def conclude(self, message: M, reply: Reply[None]) -> None:
+        """Tell a release from a clean-up and wait until it has been carried out.
+
+        A dead actor holds nothing, so its answer counts too. The wait is bounded; handlers never
+        wait, so only a stuck loop could outlast it.
+        """
+        self.tell(message)
+        with bounded_cleanup(CONCLUDE_SECONDS), suppress(ActorDied):
+            await reply.wait()
 
     def __repr__(self) -> str:
         return f"<Ref {self.name}>"

@@ -1,0 +1,216 @@
+"""A whole runtime as one async context manager: for a server, a program, or a test.
+
+No process of its own and no global state: several runtimes may live in one process, and leaving
+the context, by whatever way, ends every request and frees every model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import trio
+
+from headrace.actors.admission import Admission, CloseToNew
+from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
+from headrace.actors.local import EngineLimits, LocalRunner, ModelSpec
+from headrace.actors.messages import Ticket
+from headrace.actors.registry import Registry
+from headrace.actors.reports import ModelReport, RequestReport, Statistics
+from headrace.actors.routing import Names
+from headrace.actors.scope import Limits, Stages, run_stages
+from headrace.runtime.cleanup import bounded_cleanup
+from headrace.runtime.contracts import CancelReason, Failed, InferenceRequest
+from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
+from headrace.runtime.ports import Loader
+from headrace.runtime.restart import RestartBudget
+from headrace.runtime.settings import Settings
+from headrace.runtime.thread import ThreadFactory, open_thread
+from headrace.runtime.trace import Trace
+
+CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
+# Beyond the watchdog's limit: what a hung engine takes to be found, and its scope to be left.
+SEAT_MARGIN_SECONDS = 10.0
+SCOPE_MARGIN_SECONDS = 15.0
+
+
+class Runtime:
+    """What runs models and requests. Made by `open_runtime`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        stages: Stages,
+        nursery: trio.Nursery,
+    ) -> None:
+        self.settings = settings
+        self.trace = stages.trace
+        self.registry = stages.registry
+        self._admission = stages.admission
+        self._stages = stages
+        self._nursery = nursery
+        self._ticket_numbers = itertools.count(1)
+        self._live: dict[Ticket, Generation] = {}
+        self._idle = trio.Event()
+        self._idle.set()
+        self._cancelled: dict[CancelReason, int] = dict.fromkeys(CANCEL_REASONS, 0)
+        self.draining = False
+
+    # ---- requests ------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def request(self, request: InferenceRequest) -> AsyncIterator[Generation]:
+        """The scope of one request. When this returns, nothing of the request is left.
+
+        Entering never raises for a refusal: that is the first event. Leaving before the end has
+        been read cancels the request (reason: disconnect).
+        """
+        generation = self._begin(request)
+        try:
+            yield generation
+        finally:
+            generation.end_with(Failed(CANCELLED), "disconnect")
+            seconds = self.settings.step_timeout_s + SCOPE_MARGIN_SECONDS
+            with bounded_cleanup(seconds):
+                await generation.released.wait()
+            self._finish(generation)
+
+    def _begin(self, request: InferenceRequest) -> Generation:
+        ticket = f"t{next(self._ticket_numbers)}"
+        stall_seconds = self.settings.write_stall_s
+        generation = Generation(ticket, request, stall_seconds, self.trace)
+        self.trace.emit("request.accepted", ticket, model=request.model, route=request.route)
+        if not self._live:
+            self._idle = trio.Event()
+        self._live[ticket] = generation
+        self._nursery.start_soon(run_stages, self._stages, generation, name=f"stages {ticket}")
+        return generation
+
+    def _finish(self, generation: Generation) -> None:
+        del self._live[generation.ticket]
+        if not self._live:
+            self._idle.set()
+        if generation.cancelled is not None:
+            self._cancelled[generation.cancelled] += 1
+        generation.trace_end()
+
+    def requests(self) -> tuple[RequestReport, ...]:
+        """The live requests, oldest first."""
+        return tuple(generation.report() for generation in self._live.values())
+
+    def cancel(self, request_id: str, reason: CancelReason = "api") -> bool:
+        """End a live request by its client-visible id; False when there is none."""
+        for generation in self._live.values():
+            if generation.request.id == request_id:
+                generation.cancel(reason)
+                return True
+        return False
+
+    # ---- models --------------------------------------------------------------------------
+
+    async def load(self, name: str) -> ModelReport:
+        """Make a model resident. Raises `RequestError`."""
+        model_id = self.registry.resolve(name).model_id
+        await self.registry.load(model_id)
+        return next(model for model in self.statistics().models if model.id == model_id)
+
+    # ---- drain ---------------------------------------------------------------------------
+
+    def close_to_new(self) -> None:
+        """Refuse newcomers from now on; requests in flight, queued ones included, go on."""
+        self.draining = True
+        self._admission.ref.tell(CloseToNew(Code.DRAINING))
+
+    def open_to_new(self) -> None:
+        self.draining = False
+        self._admission.ref.tell(CloseToNew(None))
+
+    async def wait_idle(self) -> None:
+        """Until no request is in flight."""
+        await self._idle.wait()
+
+    async def wait_released(self) -> None:
+        """Until the requests in flight hold nothing any more, whether or not they were read."""
+        for generation in list(self._live.values()):
+            await generation.released.wait()
+
+    def end_all(self, error: ErrorInfo) -> None:
+        """Give each live request this failure as its end."""
+        for generation in self._live.values():
+            generation.end_with(Failed(error), "drain")
+
+    # ---- reports -------------------------------------------------------------------------
+
+    def statistics(self) -> Statistics:
+        models = self.registry.reports(self._admission.waiting, self.settings.max_rows)
+        totals = self.registry.totals()
+        return Statistics(
+            requests_in_flight=len(self._live),
+            queue_depth=self._admission.queue_depth(),
+            rows_running=sum(model.batch.running_rows for model in models),
+            leases=sum(model.leases for model in models),
+            kv_bytes=sum(model.batch.kv_bytes for model in models),
+            prompt_tokens_total=totals.prompt_tokens,
+            cached_tokens_total=totals.cached_tokens,
+            decoded_tokens_total=totals.decoded_tokens,
+            cancelled_total=dict(self._cancelled),
+            models=models,
+            current=self.registry.current,
+            draining=self.draining,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Runtime {len(self._live)} requests | {self.registry!r}>"
+
+
+@asynccontextmanager
+async def open_runtime(
+    settings: Settings,
+    *,
+    loader: Loader,
+    models: Sequence[ModelSpec],
+    budget_bytes: int,
+    threads: ThreadFactory = open_thread,
+) -> AsyncIterator[Runtime]:
+    """A running runtime over `models`; the first one is current and is loaded at once.
+
+    `budget_bytes` bounds the bytes of resident models. Leaving refuses newcomers, ends what is
+    in flight (code `closed`), and frees the models.
+    """
+    trace = Trace()
+    limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
+    registry = Registry(
+        models,
+        Names(settings.aliases, settings.model_names, settings.unknown_model == "current"),
+        LocalRunner(loader, threads, limits, trace),
+        budget_bytes=budget_bytes,
+        restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
+        end_seconds=settings.step_timeout_s + SEAT_MARGIN_SECONDS,
+        trace=trace,
+    )
+    admission = Admission(settings.max_rows, settings.queue_limit, trace)
+    waits = Limits(settings.queue_timeout_s or math.inf, settings.request_timeout_s or math.inf)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(registry.serve, name="registry")
+        nursery.start_soon(admission.serve, name="admission")
+        stages = Stages(registry, admission, waits, trace)
+        runtime = Runtime(settings, stages, nursery)
+        if models:
+            nursery.start_soon(_preload, registry, models[0].id)
+        try:
+            yield runtime
+        finally:
+            runtime.close_to_new()
+            runtime.end_all(CLOSING)
+            with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
+                await runtime.wait_released()
+            nursery.cancel_scope.cancel()
+
+
+async def _preload(registry: Registry, model_id: str) -> None:
+    """Load before anybody asks. A failure shows in the model's state, and to whoever asks."""
+    with suppress(RequestError, ActorDied):
+        await registry.load(model_id)
