@@ -15,7 +15,9 @@ from typing import Any, TypeAlias, TypeVar
 import outcome
 import trio
 
+from headrace.runtime.actor import drain
 from headrace.runtime.cleanup import bounded_cleanup, sheltered
+from headrace.runtime.errors import ActorDied
 from headrace.runtime.reply import Reply
 from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.thread import ThreadFactory
@@ -35,16 +37,21 @@ class InlineThread:
         self._device = device
         self._send, self._inbox = trio.open_memory_channel[_Call](math.inf)
         self._scope = sheltered()
+        self._current: Reply[Any] = Reply()
 
     async def run(self, fn: Callable[..., T], *args: Any) -> T:
         reply: Reply[T] = Reply()
-        self._send.send_nowait((fn, args, reply))
+        try:
+            self._send.send_nowait((fn, args, reply))
+        except trio.ClosedResourceError:
+            reply.fail(ActorDied(self.name))
         return await reply.wait()
 
     async def _serve(self) -> None:
         with self._scope:
             async for fn, args, reply in self._inbox:
                 self.calls += 1
+                self._current = reply
                 result = outcome.capture(fn, *args)
                 await self._device.elapse()
                 _settle(reply, result)
@@ -55,6 +62,9 @@ class InlineThread:
             await finished.wait()
         self.abandoned = not finished.is_set()
         self._scope.cancel()
+        # The first settlement wins, so this reaches only what has no answer.
+        for reply in (self._current, *(call[2] for call in drain(self._inbox))):
+            reply.fail(ActorDied(self.name))
 
 
 def _settle(reply: Reply[Any], result: outcome.Outcome[Any]) -> None:

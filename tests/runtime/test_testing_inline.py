@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from headrace.runtime.errors import ActorDied
 from headrace.runtime.testing import InlineThread, ScriptedDevice, inline_threads
 from headrace.runtime.thread import Thread
 
@@ -88,6 +90,23 @@ class TestHang:
         assert trio.current_time() == 8
         assert isinstance(thread, InlineThread)
         assert thread.abandoned
+
+    async def test_fails_the_calls_that_it_kept_waiting(self, autojump_clock: MockClock) -> None:
+        device, ends = ScriptedDevice(), []
+
+        async def ask(fn: Callable[[], object]) -> None:
+            with pytest.raises(ActorDied, match="engine"):
+                await thread.run(fn)
+            ends.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            async with inline_threads(device, stop_seconds=7)("engine") as thread:
+                nursery.start_soon(ask, device.hang)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(ask, int)
+                await trio.testing.wait_all_tasks_blocked()
+            await ask(int)
+        assert ends == [7, 7, 7]
 
     async def test_ends_when_the_device_is_released(self, autojump_clock: MockClock) -> None:
         device = ScriptedDevice()

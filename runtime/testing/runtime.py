@@ -1,0 +1,58 @@
+"""A whole runtime over scripted models, in one line."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from headrace.actors.local import ModelSpec
+from headrace.actors.runtime import Runtime, open_runtime
+from headrace.runtime.contracts import InferenceRequest, Message, Prompt, Sampling
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing.inline import inline_threads
+from headrace.runtime.testing.loader import ScriptedLoader
+
+
+def open_scripted(
+    loader: ScriptedLoader | None = None,
+    settings: Settings | None = None,
+    *,
+    budget_bytes: int | None = None,
+) -> AbstractAsyncContextManager[Runtime]:
+    """A runtime of the loader's models, on the loader's device and without any thread.
+
+    Use it on a virtual clock: loads, steps and hangs take the device's seconds. Without
+    `budget_bytes` all models fit at once.
+    """
+    loader = loader if loader is not None else ScriptedLoader()
+    specs = [ModelSpec(model.id, model.id, model.weights_bytes) for model in loader.models.values()]
+    return open_runtime(
+        settings if settings is not None else Settings(),
+        loader=loader,
+        models=specs,
+        budget_bytes=budget_bytes
+        if budget_bytes is not None
+        else sum(spec.estimate_bytes for spec in specs),
+        threads=inline_threads(loader.device),
+    )
+
+
+def asking(
+    text: str,
+    *,
+    id: str | None = None,
+    model: str | None = None,
+    max_tokens: int | None = None,
+    stop: tuple[str, ...] = (),
+    stream: bool = True,
+) -> InferenceRequest:
+    """A greedy request whose prompt is one user message; its id is the text unless given."""
+    return InferenceRequest(
+        id=id if id is not None else text,
+        model=model,
+        prompt=Prompt(messages=(Message("user", text),)),
+        sampling=Sampling(seed=0, temperature=0.0),
+        max_tokens=max_tokens,
+        stop=stop,
+        stream=stream,
+        route="test",
+    )
