@@ -1,0 +1,193 @@
+"""What a chat completion asks for: honoured, accepted without effect, refused, or not built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.http.wire.asking import Stamp
+from headrace.http.wire.chat_fields import NOT_BUILT, REFUSED, WITHOUT_EFFECT
+from headrace.http.wire.openai_chat import Chat, parse
+from headrace.http.wire.sampling import READERS
+from headrace.runtime.contracts import InferenceRequest, Message, Prompt, Sampling
+from headrace.runtime.errors import Code, RequestError
+
+STAMP = Stamp("req_1", "ab" * 16, seed=7, created=1760000000, route="/v1/chat/completions")
+MESSAGES = [{"role": "user", "content": "Hi"}]
+
+
+def chat(**fields: Any) -> Chat:
+    return parse({"messages": MESSAGES, **fields}, STAMP)
+
+
+def failure(body: dict[str, Any]) -> tuple[Code, str | None]:
+    with pytest.raises(RequestError) as caught:
+        parse(body, STAMP)
+    return caught.value.code, caught.value.info.param
+
+
+def test_the_smallest_request() -> None:
+    assert chat().request == InferenceRequest(
+        id="req_1",
+        model=None,
+        prompt=Prompt(messages=(Message("user", "Hi"),)),
+        sampling=Sampling(seed=7),
+        route="/v1/chat/completions",
+    )
+
+
+def test_a_full_request() -> None:
+    asked = chat(
+        model="m",
+        stream=True,
+        stream_options={"include_usage": True},
+        max_completion_tokens=5,
+        max_tokens=50,
+        stop=["", "END"],
+        temperature=0.5,
+        seed=3,
+        user="u",
+    )
+    request = asked.request
+    assert asked.include_usage
+    assert (request.model, request.stream, request.max_tokens) == ("m", True, 5)
+    assert request.stop == ("END",)
+    assert request.sampling == Sampling(seed=3, temperature=0.5)
+    assert set(request.given) == {"temperature", "seed"}
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_an_empty_model_name_is_no_name(name: str | None) -> None:
+    assert chat(model=name).request.model is None
+
+
+def test_unknown_fields_are_ignored() -> None:
+    assert chat(something_new={"a": 1}).request == chat().request
+
+
+@pytest.mark.parametrize("options", [None, {}, {"include_usage": None}, {"other": 5}])
+def test_usage_is_sent_only_when_asked_for_h1(options: Any) -> None:
+    assert not chat(stream=True, stream_options=options).include_usage
+
+
+def test_stream_options_mean_nothing_without_a_stream() -> None:
+    assert not chat(stream_options={"include_usage": True}).include_usage
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "param"),
+    [
+        ({"messages": None}, Code.MISSING_FIELD, "messages"),
+        ({"messages": {}}, Code.INVALID_TYPE, "messages"),
+        ({"messages": []}, Code.INVALID_VALUE, "messages"),
+        ({"model": 5}, Code.INVALID_TYPE, "model"),
+        ({"stream": "yes"}, Code.INVALID_TYPE, "stream"),
+        ({"stream": 1}, Code.INVALID_TYPE, "stream"),
+        ({"stream_options": []}, Code.INVALID_TYPE, "stream_options"),
+        (
+            {"stream_options": {"include_usage": 1}},
+            Code.INVALID_TYPE,
+            "stream_options.include_usage",
+        ),
+        (
+            {"stream_options": {"include_obfuscation": "x"}},
+            Code.INVALID_TYPE,
+            "stream_options.include_obfuscation",
+        ),
+        ({"max_tokens": 0}, Code.INVALID_VALUE, "max_tokens"),
+        ({"max_tokens": -1}, Code.INVALID_VALUE, "max_tokens"),
+        ({"max_tokens": True}, Code.INVALID_TYPE, "max_tokens"),
+        ({"max_tokens": 1.5}, Code.INVALID_TYPE, "max_tokens"),
+        ({"max_completion_tokens": 5, "max_tokens": 0}, Code.INVALID_VALUE, "max_tokens"),
+        ({"stop": 5}, Code.INVALID_TYPE, "stop"),
+        ({"stop": ["a", None]}, Code.INVALID_TYPE, "stop[1]"),
+        ({"stop": ["a"] * 17}, Code.INVALID_VALUE, "stop"),
+        ({"continue_final_message": 1}, Code.INVALID_TYPE, "continue_final_message"),
+        ({"continue_final_message": True}, Code.INVALID_VALUE, "continue_final_message"),
+        ({"modalities": ["text", "audio"]}, Code.UNSUPPORTED_PARAMETER, "modalities"),
+        ({"functions": [{}]}, Code.UNSUPPORTED_PARAMETER, "functions"),
+        ({"best_of": 2}, Code.UNSUPPORTED_PARAMETER, "best_of"),
+        ({"user": 5}, Code.INVALID_TYPE, "user"),
+        ({"metadata": "x"}, Code.INVALID_TYPE, "metadata"),
+        ({"store": "x"}, Code.INVALID_TYPE, "store"),
+        ({"verbosity": 3}, Code.INVALID_TYPE, "verbosity"),
+        ({"n": "2"}, Code.INVALID_TYPE, "n"),
+        ({"n": 0}, Code.INVALID_VALUE, "n"),
+        ({"top_logprobs": 21}, Code.INVALID_VALUE, "top_logprobs"),
+        ({"reasoning_effort": "huge"}, Code.INVALID_VALUE, "reasoning_effort"),
+        ({"tools": {}}, Code.INVALID_TYPE, "tools"),
+    ],
+)
+def test_bad_fields_are_named(fields: dict[str, Any], code: Code, param: str) -> None:
+    assert failure({"messages": MESSAGES, **fields}) == (code, param)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n": 2},
+        {"logprobs": True},
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"tool_choice": "required"},
+        {"response_format": {"type": "json_object"}},
+        {"guided_choice": ["a"]},
+        {"structured_outputs": {"regex": "a"}},
+        {"reasoning_effort": "low"},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"adapter": "a"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_is_not_built_says_so_and_is_never_dropped(fields: dict[str, Any]) -> None:
+    (name,) = fields
+    assert failure({"messages": MESSAGES, **fields}) == (Code.UNSUPPORTED_EXECUTION, name)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n": 1},
+        {"n": 1.0},
+        {"logprobs": False, "top_logprobs": 0},
+        {"tools": [], "tool_choice": "auto", "parallel_tool_calls": False},
+        {"response_format": {"type": "text"}},
+        {"modalities": ["text"]},
+        {"reasoning_effort": "none", "chat_template_kwargs": {}, "adapter": "none"},
+        {"user": "u", "metadata": {}, "store": True, "service_tier": "auto", "prediction": {}},
+        dict.fromkeys((*NOT_BUILT, *REFUSED, *WITHOUT_EFFECT, *READERS)),
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_neutral_values_ask_for_nothing(fields: dict[str, Any]) -> None:
+    assert chat(**fields).request == chat().request
+
+
+def test_verbosity_goes_to_the_template() -> None:
+    assert chat(verbosity="low").request.prompt.template_args == {"verbosity": "low"}
+
+
+KNOWN = [
+    *NOT_BUILT,
+    *REFUSED,
+    *WITHOUT_EFFECT,
+    *READERS,
+    *("messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"),
+    *("stop", "continue_final_message", "verbosity"),
+]
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KNOWN), odd, max_size=4))
+def test_no_value_of_any_field_is_a_server_error_i1(fields: dict[str, Any]) -> None:
+    try:
+        parse({"messages": MESSAGES, **fields}, STAMP)
+    except RequestError as error:
+        named = error.info.param or ""
+        assert named.split(".")[0].split("[")[0] in {*fields, "messages"}
