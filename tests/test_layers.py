@@ -32,7 +32,7 @@ LAYERS: dict[str, list[str]] = {
     "runtime/*": ["headrace.runtime", "attrs", "msgspec", "outcome", "platformdirs", "trio"],
     # Synchronous, on one thread: the engine knows the ports and nothing that waits.
     "actors/engine/*": [
-        "headrace.actors.engine", "headrace.runtime",
+        "headrace.actors.engine", "headrace.actors.prompting", "headrace.runtime",
         "attrs", "gguf", "huggingface_hub", "jinja2", "llguidance", "mlx", "mlx_lm", "msgspec",
         "numpy", "rich", "scipy_openblas32", "tokenizers", "transformers",
     ],
@@ -53,6 +53,7 @@ LAYERS: dict[str, list[str]] = {
 # Deciders and parsers: values in, values out. Time, chance and waiting come in as arguments.
 PURE = [
     "actors/messages.py",
+    "actors/prompting.py",
     "actors/reports.py",
     "actors/room.py",
     "actors/schedule.py",
