@@ -1,0 +1,158 @@
+"""A model's tokenizer: prompts to token ids, and token ids back to text.
+
+Plain CPU work without device arrays. Prompts may be built on one thread while rows are decoded on
+another: a decoder reads nothing but a table made at the start, or decodes without changing state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from mlx_lm.utils import load_tokenizer
+
+from headrace.actors.engine.detokenize import PieceDecoder, Pieces, WindowDecoder, read_pieces
+from headrace.actors.engine.template import ChatTemplate
+from headrace.runtime.contracts import Prompt
+from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.ports import Decoder
+
+# What begins a document where a tokenizer adds nothing by itself. It is asked before the BOS
+# token, which is the begin of a turn in some chat models.
+END_OF_TEXT = "<|endoftext|>"
+# Spaces, a new line, punctuation and two alphabets: what a tokenizer may treat in a way of its own.
+PROBE = " a , b .\n<n> Ünï 日本"
+
+
+class TextTokenizer:
+    """The `Tokenizer` port over the tokenizer that mlx-lm loads.
+
+    `end_tokens` come on top of the tokenizer's own. `vocab_size` is the number of rows of the
+    model's embedding, if known: ids past it are never built.
+    """
+
+    def __init__(
+        self,
+        tokenizer: TokenizerWrapper,
+        *,
+        end_tokens: Iterable[int] = (),
+        vocab_size: int | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._end_tokens = frozenset(tokenizer.eos_token_ids) | frozenset(end_tokens)
+        self._vocabulary: dict[str, int] = tokenizer.get_vocab()
+        known = max(self._vocabulary.values()) + 1
+        self._vocab_size: int = known if vocab_size is None else min(known, vocab_size)
+        self._special = frozenset(
+            number for number, token in tokenizer.added_tokens_decoder.items() if token.special
+        )
+        self._begin = self._automatic_begin()
+        self._pieces = self._trusted_pieces()
+        self._template = (
+            ChatTemplate(tokenizer.apply_chat_template) if tokenizer.has_chat_template else None
+        )
+
+    @classmethod
+    def read(
+        cls, folder: Path, *, end_tokens: Iterable[int] = (), vocab_size: int | None = None
+    ) -> TextTokenizer:
+        """From a model folder. Code that comes with a tokenizer is never run."""
+        tokenizer = load_tokenizer(folder, {"trust_remote_code": False})
+        return cls(tokenizer, end_tokens=end_tokens, vocab_size=vocab_size)
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return self._end_tokens
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids from here on are in no prompt."""
+        return self._vocab_size
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._template is not None
+
+    def build(self, prompt: Prompt) -> tuple[int, ...]:
+        """Token ids of a prompt: as given, of the raw text, or of the rendered messages, encoded
+        exactly as rendered. Raises `RequestError` (template_error, unsupported_capability,
+        invalid_token_id, invalid_value)."""
+        if prompt.tokens is not None:
+            return self._checked(prompt.tokens)
+        if prompt.text is not None:
+            return self._checked(self._document(prompt.text))
+        return self._checked(self._encode(self._rendered(prompt)))
+
+    def decoder(self, prompt: Prompt | None = None) -> Decoder:
+        """A decoder for the text that follows `prompt`. Where that is in the middle of a text, a
+        first space is kept that the tokenizer would drop at a beginning."""
+        if self._pieces is None:
+            return WindowDecoder(self._decode, self._special)
+        return PieceDecoder(self._pieces, continuing=prompt is not None and _is_open(prompt))
+
+    def _rendered(self, prompt: Prompt) -> str:
+        if self._template is None:
+            reason = "The model has no chat template, so it can only continue plain text."
+            raise RequestError(Code.UNSUPPORTED_CAPABILITY, reason)
+        return self._template.render(
+            prompt.messages or (), continue_final=prompt.continue_final, args=prompt.template_args
+        )
+
+    def _document(self, text: str) -> tuple[int, ...]:
+        """Raw text with the begin token that the tokenizer adds to a document, and no end token.
+        Text that brings its own begin token gets no second one."""
+        tokens = self._encode(text)
+        if tokens:
+            begun = tokens[: len(self._begin)] == self._begin
+            return tokens if begun else self._begin + tokens
+        return self._begin or self._document_begin()
+
+    def _document_begin(self) -> tuple[int, ...]:
+        tokenizer = self._tokenizer
+        end_of_text = self._vocabulary.get(END_OF_TEXT)
+        for token in (end_of_text, tokenizer.bos_token_id, tokenizer.eos_token_id):
+            if token is not None:
+                return (token,)
+        reason = "The model has no token that begins a document, so the prompt must hold text."
+        raise RequestError(Code.UNSUPPORTED_CAPABILITY, reason, param="prompt")
+
+    def _automatic_begin(self) -> tuple[int, ...]:
+        begin = tuple(self._tokenizer.encode("", add_special_tokens=True)[:1])
+        return begin if begin == (self._tokenizer.bos_token_id,) else ()
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _checked(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        if not tokens:
+            reason = "The prompt must come to at least one token."
+            raise RequestError(Code.INVALID_VALUE, reason)
+        if min(tokens) < 0 or max(tokens) >= self._vocab_size:
+            wrong = next(token for token in tokens if not 0 <= token < self._vocab_size)
+            reason = f"Token id {wrong} is outside the vocabulary of {self._vocab_size} tokens."
+            raise RequestError(Code.INVALID_TOKEN_ID, reason, param="prompt")
+        return tuple(tokens)
+
+    def _trusted_pieces(self) -> Pieces | None:
+        """The table, if it says what the tokenizer says: some change text outside of the part
+        that the table is read from."""
+        if not self._tokenizer.is_fast:
+            return None
+        pieces = read_pieces(self._tokenizer.backend_tokenizer)
+        if pieces is None:
+            return None
+        decoder = PieceDecoder(pieces, continuing=False)
+        tokens = self._encode(PROBE)
+        text = "".join(decoder.add(token) for token in tokens) + decoder.flush()
+        return pieces if text == self._decode(tokens) else None
+
+
+def _is_open(prompt: Prompt) -> bool:
+    return prompt.messages is None or prompt.continue_final
