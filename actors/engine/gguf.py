@@ -8,6 +8,7 @@ that crashes on a damaged file takes only itself along.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from headrace.actors.engine.gguf_architectures import architecture_of
+from headrace.actors.engine.gguf_architectures import architecture_of, refused
 from headrace.actors.engine.gguf_header import Header, TensorHead, read_header, unreadable
 from headrace.actors.engine.gguf_tokenizer import (
     generation_config,
@@ -55,6 +56,7 @@ def convert_gguf(
     architecture = architecture_of(header)
     tokenizer = tokenizer_json(header.metadata)
     generation = generation_config(header.metadata)
+    _check_room(folder, header, dtype)
     placed = (architecture.place(head.name, value) for head, value in _tensors(source, header))
     tensors = (pair for pair in placed if pair is not None)
     _write_weights(folder, tensors, header, _DTYPES[dtype], progress)
@@ -65,6 +67,14 @@ def convert_gguf(
     _write_json(folder / "tokenizer_config.json", tokenizer_config(header.metadata, window))
     _write_json(folder / "generation_config.json", generation)
     _write_json(folder / "config.json", config)
+
+
+def _check_room(folder: Path, header: Header, dtype: str) -> None:
+    needed_bytes = sum(head.elements for head in header.tensors) * _DTYPES[dtype].size
+    free_bytes = shutil.disk_usage(folder).free
+    if needed_bytes > free_bytes:
+        needed, free = f"{needed_bytes / 1e9:.1f} GB", f"{free_bytes / 1e9:.1f}"
+        raise refused(f"as {dtype} it takes {needed} and {folder} has {free} free")
 
 
 def _tensors(source: Path, header: Header) -> Iterator[tuple[TensorHead, mx.array]]:
@@ -168,12 +178,13 @@ def main(arguments: list[str]) -> int:
         nonlocal shown
         if (percent := int(fraction * 100)) != shown:
             shown = percent
-            print(percent, flush=True)
+            sys.stdout.write(f"{percent}\n")
+            sys.stdout.flush()
 
     try:
         convert_gguf(source, folder, dtype, show)
     except (RequestError, OSError) as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 

@@ -67,7 +67,7 @@ class Llama:
             "num_key_value_heads": kv_heads,
             "head_dim": field("attention.key_length", hidden // heads),
             "rms_norm_eps": field("attention.layer_norm_rms_epsilon"),
-            "vocab_size": len(header.metadata["tokenizer.ggml.tokens"]),
+            "vocab_size": _rows(header, "token_embd.weight"),
             "max_position_embeddings": field("context_length"),
             "rope_theta": field("rope.freq_base", 10000.0),
             "rope_scaling": _linear_scaling(header),
@@ -107,6 +107,13 @@ def _fields(header: Header, prefix: str) -> Any:
         return value
 
     return field
+
+
+def _rows(header: Header, name: str) -> int:
+    for tensor in header.tensors:
+        if tensor.name == name:
+            return tensor.shape[0]
+    raise refused(f"tensor {name} is missing")
 
 
 def _mlx_name(name: str, layer_names: dict[str, str]) -> str:

@@ -156,7 +156,9 @@ def _tensor(cursor: _Cursor) -> tuple[TensorHead, int, int]:
         raise ValueError(f"tensor {name} has {rank} dimensions")
     shape = tuple(cursor.number("Q") for _ in range(rank))[::-1]
     kind, offset = cursor.number("I"), cursor.number("Q")
-    type_name, block, block_bytes = _TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
+    if kind not in _TENSOR_TYPES:
+        raise ValueError(f"tensor {name} has the unknown type number {kind}")
+    type_name, block, block_bytes = _TENSOR_TYPES[kind]
     if shape[-1] % block:
         raise ValueError(f"tensor {name} has rows that are no multiple of {block}")
     head = TensorHead(name, shape, type_name)

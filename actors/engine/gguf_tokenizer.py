@@ -64,7 +64,7 @@ def tokenizer_json(metadata: Json) -> Json:
 
 def tokenizer_config(metadata: Json, context_window: int) -> Json:
     """The content of tokenizer_config.json, with the chat template where there is one."""
-    tokens = metadata["tokenizer.ggml.tokens"]
+    tokens = _listed(metadata, "tokens")
     config: Json = {
         # The class that takes tokenizer.json as it is; the named ones rebuild parts of it.
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -97,16 +97,23 @@ def _unsupported(what: str, known: list[str]) -> RequestError:
     )
 
 
+def _listed(metadata: Json, name: str) -> list[Any]:
+    found = metadata.get(f"tokenizer.ggml.{name}")
+    if not isinstance(found, list):
+        raise RequestError(Code.LOAD_FAILED, f"the GGUF file has no tokenizer.ggml.{name}")
+    return found
+
+
 def _byte_level(metadata: Json) -> Json:
     name = metadata.get("tokenizer.ggml.pre", "gpt-2")
     if name not in _PRE_TOKENIZERS:
         raise _unsupported(f"pre-tokenizer {name!r}", sorted(_PRE_TOKENIZERS))
     steps, composed, whole_words = _PRE_TOKENIZERS[name]
-    tokens = metadata["tokenizer.ggml.tokens"]
+    tokens = _listed(metadata, "tokens")
     # Neither half of a merge is empty, so the separating space is never at index 0.
     merges = [
         [merge[:at], merge[at + 1 :]]
-        for merge in metadata["tokenizer.ggml.merges"]
+        for merge in _listed(metadata, "merges")
         for at in [merge.index(" ", 1)]
     ]
     return {
@@ -118,7 +125,7 @@ def _byte_level(metadata: Json) -> Json:
 
 
 def _sentence_piece(metadata: Json) -> Json:
-    tokens = metadata["tokenizer.ggml.tokens"]
+    tokens = _listed(metadata, "tokens")
     prefix = metadata.get("tokenizer.ggml.add_space_prefix", True)
     to_space: Json = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
     to_mark: Json = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
@@ -158,8 +165,8 @@ def _merges_by_score(metadata: Json) -> Iterator[list[str]]:
 
     SentencePiece joins the neighbours whose union scores highest; this order makes BPE do so.
     """
-    tokens, scores = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"]
-    kinds = metadata["tokenizer.ggml.token_type"]
+    tokens, scores = _listed(metadata, "tokens"), _listed(metadata, "scores")
+    kinds = _listed(metadata, "token_type")
     ids = {token: i for i, token in enumerate(tokens) if kinds[i] == _NORMAL}
     found = [
         (-scores[whole], ids[token[:at]], ids[token[at:]], token[:at], token[at:])
@@ -176,7 +183,7 @@ def _added_tokens(metadata: Json) -> list[Json]:
     return [
         {"id": number, "content": token, **plain, "special": kind == _CONTROL}
         for number, (token, kind) in enumerate(
-            zip(metadata["tokenizer.ggml.tokens"], kinds, strict=False)
+            zip(_listed(metadata, "tokens"), kinds, strict=False)
         )
         if kind in (_CONTROL, _USER_DEFINED)
     ]
@@ -188,7 +195,7 @@ def _post_processor(metadata: Json, kind: str) -> Json | None:
     begin = metadata.get("tokenizer.ggml.bos_token_id")
     if begin is None or not metadata.get("tokenizer.ggml.add_bos_token", begins):
         return None
-    token = metadata["tokenizer.ggml.tokens"][begin]
+    token = _listed(metadata, "tokens")[begin]
     special = {"SpecialToken": {"id": token, "type_id": 0}}
     text = [{"Sequence": {"id": name, "type_id": 0}} for name in ("A", "B")]
     return {
