@@ -1,0 +1,180 @@
+"""The engine over an mlx-lm model: rows, their prompts, and the batch that generates.
+
+One OS thread owns an engine for life. Nothing here sets process-wide MLX state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from headrace.actors.engine import forward, kv, memory, prefill
+from headrace.actors.engine.decode import Batch, LookaheadBatch
+from headrace.actors.engine.rows import Row
+from headrace.actors.engine.sampling import Vocabulary
+from headrace.runtime.ports import Memory, RowFailed, RowSpec, RowToken, StepResult
+
+# Freed buffers beyond this are given back after a prefill, whose transients are the largest.
+_SPARE_BYTES = 128 << 20
+# Attention grows by a token a step, so buffers of sizes that never come again pile up.
+_STEPS_BETWEEN_RELEASES = 256
+
+
+class BatchEngine:
+    """The `Engine` port over one model.
+
+    `lookahead` keeps the next step in flight on the device while the host handles this one; it
+    pays where submitting work does not block, which rules out MLX's CPU backend. The tokens are
+    the same either way.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        end_tokens: Iterable[int],
+        vocab_size: int,
+        lookahead: bool,
+        newline_tokens: Iterable[int] = (),
+    ) -> None:
+        self._model = model
+        self._vocabulary = Vocabulary(
+            vocab_size, tuple(sorted(end_tokens)), tuple(sorted(newline_tokens))
+        )
+        self._batch_type = LookaheadBatch if lookahead else Batch
+        # False for a model whose rows cannot share a forward pass: each is a batch of its own.
+        self.batches = forward.can_batch(model, vocab_size)
+        self._rows: dict[int, Row] = {}
+        # Rows whose prompts are complete, to be admitted by the next decode.
+        self._ready: list[Row] = []
+        self._running: list[Batch] = []
+        self._steps = 0
+
+    def add(self, spec: RowSpec) -> None:
+        """Take a row in. Raises ValueError for a row that is here and for unknown tokens."""
+        if spec.row in self._rows:
+            raise ValueError(f"row {spec.row} is in the engine already")
+        if not self._vocabulary.has((*spec.tokens, *(t for t, _ in spec.sampling.logit_bias))):
+            # The device checks no bounds: it would read or write another row's numbers.
+            raise ValueError(f"row {spec.row} has tokens outside the vocabulary")
+        row = self._rows[spec.row] = Row(spec)
+        if row.remaining == 0:
+            self._ready.append(row)
+
+    def remove(self, row: int) -> None:
+        """Drop a row. Its slot in a running batch is given up at the next `decode`."""
+        removed = self._rows.pop(row, None)
+        if removed is None:
+            return
+        removed.gone, removed.cache = True, None
+        self._ready = [row for row in self._ready if not row.gone]
+        self._running = [b for b in self._running if not all(row.gone for row in b.rows)]
+
+    def remaining(self, row: int) -> int:
+        return self._rows[row].remaining
+
+    def prefill(self, chunks: Sequence[tuple[int, int]]) -> StepResult:
+        started = time.perf_counter()
+        todo = [(self._rows[row], count) for row, count in chunks]
+        _check(todo)
+        failed = self._prefill(todo)
+        computed = [(row, count) for row, count in todo if not row.gone]
+        self._ready += [row for row, _ in computed if row.remaining == 0]
+        memory.release_buffers(above_bytes=_SPARE_BYTES)
+        return StepResult(
+            failed=tuple(failed),
+            seconds=time.perf_counter() - started,
+            prefilled=sum(count for _, count in computed),
+        )
+
+    def decode(self) -> StepResult:
+        started = time.perf_counter()
+        tokens: list[RowToken] = []
+        failed: list[RowFailed] = []
+        for batch, joining in self._due():
+            rows = [*batch.rows, *joining]
+            try:
+                tokens += [RowToken(row.spec.row, token) for row, token in _step(batch, joining)]
+            except Exception as error:
+                batch.rows = []
+                failed += self._lose(rows, error)
+        self._running = [batch for batch in self._running if batch.rows]
+        self._steps += 1
+        if self._steps % _STEPS_BETWEEN_RELEASES == 0:
+            memory.release_buffers()
+        return StepResult(tuple(tokens), tuple(failed), time.perf_counter() - started)
+
+    def kv_bytes(self) -> int:
+        prompts = sum(kv.nbytes(row.cache) for row in self._rows.values() if row.cache)
+        return prompts + sum(batch.nbytes for batch in self._running)
+
+    def memory(self) -> Memory:
+        return memory.usage()
+
+    def close(self) -> None:
+        self._rows, self._ready, self._running = {}, [], []
+        self._model = None
+        mx.synchronize()
+        memory.release_buffers()
+
+    def _prefill(self, todo: Sequence[tuple[Row, int]]) -> list[RowFailed]:
+        if len(todo) > 1 and self.batches:
+            rows = [row for row, _ in todo]
+            try:
+                prefill.remainders(self._model, rows)
+            except Exception as error:
+                return self._lose(rows, error)
+            return []
+        failed = []
+        for row, count in todo:
+            try:
+                prefill.chunk(self._model, row, count)
+            except Exception as error:
+                failed += self._lose([row], error)
+        return failed
+
+    def _due(self) -> Iterator[tuple[Batch, list[Row]]]:
+        """Each batch that is to step, with the rows that join it."""
+        joining, self._ready = self._ready, []
+        if self.batches and joining and self._running:
+            yield self._running[0], joining
+            return
+        yield from [(batch, []) for batch in self._running]
+        for rows in [joining] if self.batches else [[row] for row in joining]:
+            if rows:
+                self._running.append(self._batch_type(self._model, self._vocabulary))
+                yield self._running[-1], rows
+
+    def _lose(self, rows: Sequence[Row], error: Exception) -> list[RowFailed]:
+        """Remove the rows that still want something; what was computed for them is unsound."""
+        lost = [row for row in rows if not row.gone and row.given < row.spec.max_tokens]
+        for row in lost:
+            self.remove(row.spec.row)
+        memory.release_buffers()
+        reason = f"{type(error).__name__}: {error}"
+        return [RowFailed(row.spec.row, reason) for row in lost]
+
+    def __repr__(self) -> str:
+        running = sum(len(batch.rows) for batch in self._running)
+        return (
+            f"<BatchEngine {len(self._rows)} rows, {len(self._ready)} ready,"
+            f" {running} in {len(self._running)} batches>"
+        )
+
+
+def _check(todo: Sequence[tuple[Row, int]]) -> None:
+    """Refuse chunks that break the port's terms; a mistake of the caller, not of a row."""
+    for row, count in todo:
+        whole = count == row.remaining
+        if not 0 < count <= row.remaining or (len(todo) > 1 and not whole):
+            raise ValueError(f"cannot prefill {count} of {row.remaining} tokens of {row!r}")
+
+
+def _step(batch: Batch, joining: Sequence[Row]) -> list[tuple[Row, int]]:
+    batch.settle()
+    if joining:
+        batch.admit(joining)
+    return batch.step() if batch.rows else []

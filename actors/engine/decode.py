@@ -1,0 +1,188 @@
+"""The rows that decode together, and one step of them.
+
+A `Batch` owns the cache its rows lie in; a lone row keeps the model's own cache, which is
+cheaper than a batch of one. It samples on the host and computes nothing that nobody takes.
+
+`LookaheadBatch` samples on the device and submits the next forward pass before it reads this
+step's tokens, so the device never waits for the host. What is in flight for a row that is
+removed meanwhile is dropped; a row's last token submits nothing more for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from headrace.actors.engine import forward, kv
+from headrace.actors.engine.kv import Cache
+from headrace.actors.engine.rows import Row
+from headrace.actors.engine.sampling import Sampler, Vocabulary
+
+
+class Batch:
+    """Rows decoded in step. `admit` and `settle` come between steps, `step` needs rows.
+
+    After an exception from any of them the batch is of no use and its rows are lost.
+    """
+
+    # Where sampling runs.
+    _xp: Any = np
+
+    def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
+        self._model = model
+        self._vocabulary = vocabulary
+        # Row i lies in slot i of the cache.
+        self.rows: list[Row] = []
+        self._cache: Cache = []
+        self._sampler: Sampler | None = None
+
+    def admit(self, rows: Sequence[Row]) -> None:
+        """Take in rows whose prompts are computed, and their caches."""
+        caches = [row.cache or kv.fresh(self._model) for row in rows]
+        if not self.rows:
+            self._cache = caches[0] if len(caches) == 1 else kv.joined(caches)
+        elif len(self.rows) == 1:
+            self._cache = kv.joined([self._cache, *caches])
+        else:
+            kv.admit(self._cache, caches)
+        for row in rows:
+            row.cache = None
+        self.rows = [*self.rows, *rows]
+        self._sampler = None
+
+    def settle(self) -> None:
+        """Let go of the rows that need no further token."""
+        kept = [i for i, row in enumerate(self.rows) if not (row.gone or row.exhausted)]
+        if len(kept) < len(self.rows):
+            self._select(kept)
+
+    def step(self) -> list[tuple[Row, int]]:
+        """One token for each row."""
+        logits = self._logits(mx.array([row.last for row in self.rows]))
+        mx.eval(logits)
+        return _taken(self.rows, self._sample(np.asarray(logits)).tolist())
+
+    @property
+    def nbytes(self) -> int:
+        return kv.nbytes(self._cache)
+
+    def _select(self, kept: list[int]) -> list[int]:
+        """Keep these rows. Returns their order: the last ones fill the gaps of those that go."""
+        order = _gaps_filled(kept)
+        if not order:
+            self._cache = []
+        elif len(order) == 1:
+            self._cache = self._alone(order[0])
+        else:
+            kv.select(self._cache, order)
+        self.rows = [self.rows[i] for i in order]
+        self._sampler = None
+        return order
+
+    def _alone(self, index: int) -> Cache:
+        """The cache of one row by itself."""
+        return self._cache if len(self.rows) == 1 else kv.extracted(self._cache, index)
+
+    def _logits(self, tokens: mx.array) -> mx.array:
+        logits = forward.next_logits(self._model, self._cache, tokens)
+        return logits[:, : self._vocabulary.size]
+
+    def _sample(self, logits: Any) -> Any:
+        return self._current_sampler().sample(logits)
+
+    def _current_sampler(self) -> Sampler:
+        if self._sampler is None:
+            self._sampler = Sampler(self.rows, self._vocabulary, self._xp)
+        return self._sampler
+
+
+class LookaheadBatch(Batch):
+    """The same with a step in flight between any two calls."""
+
+    _xp = mx
+
+    def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
+        super().__init__(model, vocabulary)
+        # Tokens of the step in flight, (B,), not read yet.
+        self._flying = mx.array([], dtype=mx.uint32)
+
+    def admit(self, rows: Sequence[Row]) -> None:
+        """Take rows in. Their first step is submitted at once, apart from the one in flight."""
+        first = _FirstStep(self._model, self._vocabulary)
+        first.admit(rows)
+        tokens = first.submit()
+        first.release()
+        super().admit(rows)
+        self._flying = mx.concatenate([self._flying, tokens])
+        mx.async_eval(self._flying)
+
+    def settle(self) -> None:
+        kept = [i for i, row in enumerate(self.rows) if not row.gone]
+        if len(kept) < len(self.rows):
+            self._select(kept)
+
+    def step(self) -> list[tuple[Row, int]]:
+        rows, tokens = self.rows, self._flying
+        kept = [i for i, row in enumerate(rows) if not row.exhausted]
+        if len(kept) < len(rows):
+            self._select(kept)
+        submitted = self._submit() if kept else None
+        read: Any = tokens.tolist()
+        taken = _taken(rows, read)
+        if submitted is not None:
+            # Penalties need the tokens that have just been read.
+            self._fly(submitted)
+        return taken
+
+    def _submit(self) -> mx.array | None:
+        """Start the next forward pass. Returns its logits where sampling has to wait."""
+        logits = self._logits(self._flying)
+        if self._current_sampler().needs_history:
+            mx.async_eval(logits)
+            return logits
+        self._fly(logits)
+        return None
+
+    def _fly(self, logits: mx.array) -> None:
+        self._flying = self._sample(logits)
+        mx.async_eval(self._flying)
+
+    def _select(self, kept: list[int]) -> list[int]:
+        order = super()._select(kept)
+        self._flying = self._flying[mx.array(order, dtype=mx.uint32)]
+        return order
+
+
+class _FirstStep(Batch):
+    """Rows on their way into a lookahead batch."""
+
+    _xp = mx
+
+    def submit(self) -> Any:
+        """Lazy first tokens (B,); their inputs, the prompts' last tokens, are known."""
+        return self._sample(self._logits(mx.array([row.last for row in self.rows])))
+
+    def release(self) -> None:
+        """Give each row its cache back."""
+        for index, row in enumerate(self.rows):
+            row.cache = self._alone(index)
+
+
+def _taken(rows: Sequence[Row], tokens: Sequence[int]) -> list[tuple[Row, int]]:
+    for row, token in zip(rows, tokens, strict=True):
+        row.take(token)
+    return list(zip(rows, tokens, strict=True))
+
+
+def _gaps_filled(kept: Sequence[int]) -> list[int]:
+    """The kept slots (ascending) in an order in which as many as can stay where they are.
+
+    Slots below the new length stay; those above it move into the gaps.
+    """
+    count = len(kept)
+    staying = {slot for slot in kept if slot < count}
+    moving = iter([slot for slot in kept if slot >= count])
+    return [slot if slot in staying else next(moving) for slot in range(count)]

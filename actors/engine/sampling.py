@@ -1,0 +1,184 @@
+"""One token for each row of a batch, with every row's own parameters.
+
+What the rows ask for is laid out in arrays once, when the batch's membership changes; a step
+then costs the same few array operations whatever the mix. Rows that do not ask for a filter do
+not pay for one. The order of operations is the wire contract's (3.2).
+
+Where the arithmetic runs is the caller's choice of `xp`: mlx.core keeps the tokens on the device
+(they come out lazy), numpy works on the host, where for a CPU backend it is many times faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.actors.engine import draws, filters, penalties
+from headrace.actors.engine.draws import Stream
+from headrace.actors.engine.filters import Filters
+from headrace.actors.engine.rows import Row
+from headrace.runtime.contracts import Sampling
+
+# Below this the distribution is a single token in float32.
+_COLDEST = 1e-6
+
+
+@attrs.frozen(eq=False)
+class Vocabulary:
+    """What sampling has to know of the tokens. Logits beyond `size` are padding."""
+
+    size: int
+    end_tokens: tuple[int, ...] = ()
+    newline_tokens: tuple[int, ...] = ()
+
+    def has(self, tokens: Iterable[int]) -> bool:
+        """Whether all of these are tokens the model knows."""
+        return all(0 <= token < self.size for token in tokens)
+
+    def exempt(self) -> NDArray[np.bool_]:
+        """The tokens that XTC spares, as a (size,) array."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[[*self.end_tokens, *self.newline_tokens]] = True
+        return mask
+
+
+def greedy(sampling: Sampling) -> bool:
+    """Whether the row always takes its most likely token."""
+    return (
+        sampling.temperature < _COLDEST
+        or sampling.top_p == 0
+        or (sampling.top_k == 1 and sampling.xtc_probability == 0)
+    )
+
+
+class Sampler:
+    """Samples for a fixed list of rows, in batch order."""
+
+    def __init__(self, rows: Sequence[Row], vocabulary: Vocabulary, xp: Any) -> None:
+        self._rows = list(rows)
+        self._vocabulary = vocabulary
+        self._xp = xp
+        # Whether a step can be sampled only after the host has read the step before it.
+        self.needs_history = any(penalties.penalised(row.spec.sampling) for row in rows)
+        self._edits: penalties.Edits | None = None
+        self._edits_hold_for = 0.0
+        self._lots = list(_lots(rows, vocabulary, xp))
+
+    def sample(self, logits: Any) -> Any:
+        """Token ids (B,) from logits (B, V), float32, both arrays of `xp`.
+
+        Counts one sampled token for each row.
+        """
+        edits = self._current_edits()
+        if edits is not None:
+            logits = edits.apply(self._xp, logits)
+        # Per-row masks of constrained decoding belong here, before the argmax; log-probabilities
+        # for the rows that ask are taken from these logits.
+        tokens = self._xp.argmax(logits, axis=-1)
+        for lot in self._lots:
+            tokens = lot.draw_into(tokens, logits)
+        for row in self._rows:
+            row.sampled += 1
+        return tokens
+
+    def _current_edits(self) -> penalties.Edits | None:
+        if self._edits_hold_for <= 0:
+            found = penalties.edits(self._rows, self._vocabulary.end_tokens, self._vocabulary.size)
+            self._edits = None if found is None else found.on(self._xp)
+            self._edits_hold_for = self._next_change()
+        self._edits_hold_for -= 1
+        return self._edits
+
+    def _next_change(self) -> float:
+        """Steps for which the edits stay as they are."""
+        if self.needs_history:
+            return 1
+        missing = (row.spec.sampling.min_tokens - row.sampled for row in self._rows)
+        return min((steps for steps in missing if steps > 0), default=np.inf)
+
+
+def _lots(rows: Sequence[Row], vocabulary: Vocabulary, xp: Any) -> Iterator[_Lot]:
+    """The rows that draw, apart by what a draw costs them."""
+    drawing = [i for i, row in enumerate(rows) if not greedy(row.spec.sampling)]
+    drawing.sort(key=lambda i: _effort(rows[i].spec.sampling))
+    for _, indices in groupby(drawing, key=lambda i: _effort(rows[i].spec.sampling)):
+        yield _Lot(rows, list(indices), vocabulary, xp)
+
+
+def _effort(sampling: Sampling) -> int:
+    """2 where the vocabulary has to be sorted, 1 for other filters, 0 for none."""
+    if sampling.top_p < 1 or sampling.top_k > 0:
+        return 2
+    return int(sampling.min_p > 0 or sampling.xtc_probability > 0)
+
+
+class _Lot:
+    """Rows of a batch that draw by the same operations."""
+
+    def __init__(
+        self, rows: Sequence[Row], indices: list[int], vocabulary: Vocabulary, xp: Any
+    ) -> None:
+        self._xp = xp
+        self._rows = [rows[i] for i in indices]
+        self._indices = None if len(indices) == len(rows) else xp.asarray(np.array(indices))
+        samplings = [row.spec.sampling for row in self._rows]
+        self._temperature = xp.asarray(_column([s.temperature for s in samplings]))
+        self._keys = self._sequence(Stream.TOKEN)
+        self._filters = _filters(samplings, vocabulary.size, xp) if _effort(samplings[0]) else None
+        self._xtc = _column([s.xtc_threshold for s in samplings])
+        self._xtc_odds = np.array([s.xtc_probability for s in samplings], dtype=np.float32)
+        self._xtc_keys = self._sequence(Stream.XTC) if self._xtc_odds.any() else None
+        self._exempt = xp.asarray(vocabulary.exempt()) if self._xtc_keys is not None else None
+
+    def draw_into(self, tokens: Any, logits: Any) -> Any:
+        """`tokens` with the entries of these rows drawn anew."""
+        if self._indices is None:
+            return self._drawn(logits)
+        tokens[self._indices] = self._drawn(logits[self._indices]).astype(tokens.dtype)
+        return tokens
+
+    def _drawn(self, logits: Any) -> Any:
+        xp = self._xp
+        positions = np.array([row.sampled for row in self._rows], dtype=np.uint64)
+        if self._filters is not None:
+            logits = filters.narrowed(
+                xp, filters.shifted(xp, logits), self._filters, self._coin(positions), self._exempt
+            )
+        uniform = draws.uniforms(self._keys, positions)[:, None]
+        return filters.drawn(xp, logits, self._temperature, xp.asarray(uniform))
+
+    def _coin(self, positions: draws.Words) -> Any:
+        """XTC thresholds of the rows whose coin says so, inf for others; None if for none."""
+        if self._xtc_keys is None:
+            return None
+        hit = draws.uniforms(self._xtc_keys, positions) < self._xtc_odds
+        if not hit.any():
+            return None
+        return self._xp.asarray(np.where(hit[:, None], self._xtc, np.float32(np.inf)))
+
+    def _sequence(self, stream: Stream) -> draws.Words:
+        keys = [draws.key(r.spec.sampling.seed, r.spec.choice, stream) for r in self._rows]
+        return np.array(keys, dtype=np.uint64)
+
+
+def _column(values: Sequence[float]) -> NDArray[np.float32]:
+    return np.array(values, dtype=np.float32)[:, None]
+
+
+def _filters(samplings: Sequence[Sampling], vocab_size: int, xp: Any) -> Filters:
+    ranks = [s.top_k if 0 < s.top_k < vocab_size else vocab_size for s in samplings]
+    log_min_p = [math.log(s.min_p) if s.min_p > 0 else -math.inf for s in samplings]
+    return Filters(
+        top_p=xp.asarray(_column([s.top_p for s in samplings])),
+        log_min_p=xp.asarray(_column(log_min_p)),
+        top_k=xp.asarray(np.array(ranks, dtype=np.int32)[:, None]),
+        uses_top_p=any(s.top_p < 1 for s in samplings),
+        uses_min_p=any(s.min_p > 0 for s in samplings),
+        uses_top_k=any(rank < vocab_size for rank in ranks),
+    )
