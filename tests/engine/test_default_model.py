@@ -1,0 +1,102 @@
+"""The default model, fetched and converted, is the model it was and knows its own text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm import load, stream_generate
+from tokenizers import Tokenizer
+
+from headrace.actors.engine.blas import use_fast_blas
+from headrace.actors.library import DEFAULT_MODEL, library_at
+from headrace.runtime.settings import home_folder
+
+# Plain English that a small model finds easy; a wrong row order makes each word a surprise.
+TEXT = (
+    "The quick brown fox jumps over the lazy dog. In 1969, Neil Armstrong became the first "
+    "person to walk on the Moon. Water boils at one hundred degrees Celsius at sea level."
+)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """Prepared by the first test run on a machine, found by the ones after it."""
+    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
+    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> Iterator[tuple[Any, Any]]:
+    use_fast_blas()
+    model, tokenizer = load(str(folder))[:2]
+    yield model, tokenizer
+    mx.synchronize()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def test_it_answers_a_question_in_english(loaded: tuple[Any, Any]) -> None:
+    model, tokenizer = loaded
+    asked = [{"role": "user", "content": "What is the capital of France?"}]
+    prompt = tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+    pieces = list(stream_generate(model, tokenizer, prompt, max_tokens=24))
+    assert "".join(piece.text for piece in pieces) == "The capital of France is Paris."
+    assert pieces[-1].finish_reason == "stop"
+
+
+def test_plain_text_does_not_surprise_it(loaded: tuple[Any, Any]) -> None:
+    model, tokenizer = loaded
+    ids = mx.array(tokenizer.encode(TEXT))[None]
+    scores = model(ids)[0, :-1]
+    chances = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
+    loss = -mx.take_along_axis(chances, ids[0, 1:, None], axis=-1).mean()
+    assert float(np.exp(np.array(loss))) < 15
+
+
+def test_turn_marks_are_one_token_each(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("<|im_start|>user\nhi<|im_end|>").ids == [1, 4093, 198, 6004, 2]
+    assert tokenizer.token_to_id("<|endoftext|>") == 0
+
+
+def test_digits_stand_alone_and_nothing_is_put_in_front(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("The capital of France is 12345").ids == [
+        *(504, 3575, 282, 4649, 314, 216),
+        *(33, 34, 35, 36, 37),
+    ]
+
+
+# The model's own vocabulary lacks these control characters and two of the four-byte leads.
+KNOWN = st.characters(
+    codec="utf-8", max_codepoint=0x3FFFF, exclude_characters="\x04\x06\x13\x14\x16\x1d"
+)
+
+
+@given(st.text(KNOWN, max_size=60))
+def test_any_text_comes_back_from_its_ids(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text).ids
+    assert tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: int) -> str:\n\treturn f'{x!r:>10}'  # 0x1F600\r\n\n\n",
+        "naïve café — “quotes” … ½ µm",
+        "日本語のテキスト 한국어 עברית العربية",
+        "👩‍👩‍👧 🏳️‍🌈 e\u0301 \u200b\ufeff",
+        "  leading,   inner and trailing   ",
+    ],
+)
+def test_code_scripts_and_spaces_come_back(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
