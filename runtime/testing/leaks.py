@@ -8,6 +8,7 @@ from typing import Protocol
 
 import attrs
 import trio
+import trio.testing
 
 from headrace.runtime.testing.scripted import ScriptedEngine
 
@@ -76,6 +77,11 @@ class Baseline:
     def check(self) -> None:
         found = self.leaks()
         assert not found, "something is left:\n" + "\n".join(found)
+
+    async def settle(self) -> None:
+        """`check`, once every message that is on its way has been taken."""
+        await trio.testing.wait_all_tasks_blocked()
+        self.check()
 
 
 def _gauges(runtime: Observed) -> dict[str, int]:

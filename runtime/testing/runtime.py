@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+import attrs
+
+from headrace.actors.generation import Generation
 from headrace.actors.local import ModelSpec
 from headrace.actors.runtime import Runtime, open_runtime
-from headrace.runtime.contracts import InferenceRequest, Message, Prompt, Sampling
+from headrace.runtime.contracts import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    InferenceRequest,
+    Message,
+    Prompt,
+    Sampling,
+)
+from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing.inline import inline_threads
 from headrace.runtime.testing.loader import ScriptedLoader
@@ -34,6 +47,41 @@ def open_scripted(
         else sum(spec.estimate_bytes for spec in specs),
         threads=inline_threads(loader.device),
     )
+
+
+@attrs.frozen
+class Answer:
+    """Everything that one request brought, as its reader saw it."""
+
+    events: tuple[Event, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, Delta))
+
+    @property
+    def end(self) -> Finished | Failed:
+        """The last event; a stream has exactly one end, and nothing follows it."""
+        ends = [event for event in self.events if isinstance(event, Finished | Failed)]
+        assert len(ends) == 1, f"a stream with {len(ends)} ends: {self.events}"
+        assert self.events[-1] is ends[0], f"events after the end: {self.events}"
+        return ends[0]
+
+    @property
+    def code(self) -> Code | None:
+        """The error that ended it; None for a proper end."""
+        return self.end.error.code if isinstance(self.end, Failed) else None
+
+
+async def read_all(generation: Generation) -> Answer:
+    """Read a live request to its end."""
+    return Answer(tuple([event async for event in generation]))
+
+
+async def ask(runtime: Runtime, request: InferenceRequest) -> Answer:
+    """One request from beginning to end, as a scope of its own."""
+    async with runtime.request(request) as generation:
+        return await read_all(generation)
 
 
 def asking(

@@ -17,6 +17,7 @@ import attrs
 import trio
 import trio.testing
 
+from headrace.runtime.supervisor import leaves
 from headrace.runtime.testing.choices import Choices
 
 # What is explored. What it returns is its trace: equal for equal choices.
@@ -115,7 +116,7 @@ def _play(scenario: Scenario, choices: Choices) -> Any:
         try:
             return trio.run(bounded, clock=clock)
         except Exception as error:
-            why = f"the schedule failed with {error!r}"
+            why = "; ".join(_first_line(leaf) for leaf in leaves(error))
             raise ScheduleFailed(choices.seed, tuple(choices.taken), why) from error
 
 
@@ -125,6 +126,10 @@ def _compare(scenario: Scenario, first: Choices, trace: Any) -> None:
     if other != trace or again.taken != first.taken:
         why = f"two runs of one seed differ: {_difference(trace, other)}"
         raise ScheduleFailed(first.seed, tuple(first.taken), why)
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _difference(one: Any, other: Any) -> str:

@@ -1,0 +1,44 @@
+"""The stage of most stories: a runtime at rest, with its scripted model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio.testing
+
+from headrace.actors.runtime import Runtime
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing.leaks import Baseline
+from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
+from headrace.runtime.testing.runtime import open_scripted
+from headrace.runtime.testing.scripted import ScriptedEngine
+
+
+@attrs.define
+class Scene:
+    """`baseline` was taken before anything happened; steps of the engine count from 1 on."""
+
+    runtime: Runtime
+    model: ScriptedModel
+    baseline: Baseline
+
+    @property
+    def engine(self) -> ScriptedEngine:
+        return self.model.engine
+
+    def trace(self) -> list[str]:
+        """What happened, as lines: equal for equal choices."""
+        return [str(event) for event in self.runtime.trace.events()]
+
+
+@asynccontextmanager
+async def open_scene(
+    model: ScriptedModel | None = None, settings: Settings | None = None
+) -> AsyncIterator[Scene]:
+    loader = ScriptedLoader(model if model is not None else ScriptedModel())
+    async with open_scripted(loader, settings) as runtime:
+        await runtime.load(loader.model.id)
+        await trio.testing.wait_all_tasks_blocked()
+        yield Scene(runtime, loader.model, Baseline.of(runtime, loader.model.engines))

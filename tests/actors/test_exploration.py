@@ -1,0 +1,135 @@
+"""Many schedules of a busy house: nothing is left, and one seed tells one story."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from headrace.actors.runtime import Runtime
+from headrace.runtime.contracts import CancelReason, InferenceRequest
+from headrace.runtime.errors import Code
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing import Choices, ScriptedModel, explore
+from headrace.runtime.testing.runtime import Answer, ask, asking, read_all
+from headrace.runtime.testing.scene import Scene, open_scene
+
+pytestmark = pytest.mark.explore
+SETTINGS = Settings(max_rows=3, queue_limit=2, prefill_chunk_tokens=16)
+# Long enough for all eight to meet, short enough that many are cancelled in each phase.
+SPREAD_SECONDS = 0.15
+
+
+def request_of(choices: Choices, number: int) -> InferenceRequest:
+    prompt = f"{number}" + "x" * choices.pick((0, 10, 40))
+    return asking(prompt, id=f"r{number}", max_tokens=choices.between(1, 8))
+
+
+async def one_client(runtime: Runtime, choices: Choices, number: int) -> Answer | None:
+    """Comes at some time; every second one leaves at some time, in one of three ways."""
+    await trio.sleep(choices.seconds(SPREAD_SECONDS))
+    request = request_of(choices, number)
+    leaves_after = choices.seconds(SPREAD_SECONDS)
+    if number % 2:
+        return await ask(runtime, request)
+    match choices.below(3):
+        case 0:  # hangs up
+            with trio.move_on_after(leaves_after):
+                return await ask(runtime, request)
+        case 1:  # is ended by its id
+            return await cancelled_by_id(runtime, request, leaves_after)
+        case 2:  # goes without having read
+            async with runtime.request(request):
+                await trio.sleep(leaves_after)
+    return None
+
+
+async def cancelled_by_id(runtime: Runtime, request: InferenceRequest, after: float) -> Answer:
+    async def cancel() -> None:
+        await trio.sleep(after)
+        runtime.cancel(request.id)
+
+    async with trio.open_nursery() as nursery, runtime.request(request) as generation:
+        nursery.start_soon(cancel)
+        answer = await read_all(generation)
+        nursery.cancel_scope.cancel()
+    return answer
+
+
+async def eight_clients(choices: Choices) -> list[str]:
+    async with open_scene(settings=SETTINGS) as scene:
+        answers: dict[int, Answer | None] = {}
+
+        async def client(number: int) -> None:
+            answers[number] = await one_client(scene.runtime, choices, number)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(client, number)
+        await scene.baseline.settle()
+        for number in (1, 3, 5, 7):
+            answer = answers[number]
+            assert answer is not None
+            assert answer.code in (None, Code.QUEUE_FULL)
+        check_counters(scene)
+        return scene.trace()
+
+
+def check_counters(scene: Scene) -> None:
+    state = scene.runtime.statistics()
+    ended = scene.runtime.trace.events("request.ended")
+    assert len(ended) == 8
+    cancelled = [event for event in ended if event.fields["outcome"] == "cancelled"]
+    assert sum(state.cancelled_total.values()) == len(cancelled)
+    reasons: set[CancelReason] = {event.fields["reason"] for event in cancelled}
+    assert reasons <= {"api", "disconnect"}
+
+
+def test_eight_clients_of_whom_half_leave(seeds: range) -> None:
+    explored = explore(eight_clients, seeds, twice=True)
+    assert explored.schedules == len(seeds)
+
+
+def test_with_faults_in_the_engine(seeds: range) -> None:
+    async def scenario(choices: Choices) -> list[str]:
+        model = ScriptedModel()
+
+        def fault() -> None:
+            raise OSError("scripted")
+
+        for _ in range(3):
+            model.at_step(choices.between(1, 30), fault)
+        async with open_scene(model, SETTINGS) as scene:
+
+            async def client(number: int) -> None:
+                await one_client(scene.runtime, choices, number)
+
+            async with trio.open_nursery() as nursery:
+                for number in range(8):
+                    nursery.start_soon(client, number)
+            await scene.baseline.settle()
+            check_counters(scene)
+        return scene.trace()
+
+    explore(scenario, seeds)
+
+
+@pytest.mark.xfail(reason="a request to a runtime that was left raises RuntimeError", strict=True)
+def test_the_runtime_is_left_in_the_midst_of_it(seeds: range) -> None:
+    async def scenario(choices: Choices) -> list[str]:
+        model = ScriptedModel()
+        ended: list[int] = []
+        async with trio.open_nursery() as clients, open_scene(model, SETTINGS) as scene:
+
+            async def client(number: int) -> None:
+                await one_client(scene.runtime, choices, number)
+                ended.append(number)
+
+            for number in range(8):
+                clients.start_soon(client, number)
+            await trio.sleep(choices.seconds(2 * SPREAD_SECONDS))
+        assert sorted(ended) == list(range(8))
+        assert [engine.closed for engine in model.engines] == [True]
+        assert [misuse for engine in model.engines for misuse in engine.misuses] == []
+        return scene.trace()
+
+    explore(scenario, seeds, twice=True)
