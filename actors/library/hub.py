@@ -106,12 +106,14 @@ def _reporting_bar(progress: Callable[[float], None]) -> type[Any]:
 
     class ReportingBar(tqdm):
         def __init__(self, *args: Any, name: str | None = None, **settings: Any) -> None:
-            settings["file"] = io.StringIO()
+            # Without a terminal the client would switch the bar off, and its counting with it.
+            settings |= {"file": io.StringIO(), "disable": False}
             super().__init__(*args, **settings)  # type: ignore[no-untyped-call]
 
         def update(self, n: float | None = 1) -> bool | None:
             super().update(n)
-            if self.unit == "B" and self.total:
+            # HF_HUB_DISABLE_PROGRESS_BARS has the last word.
+            if not self.disable and self.unit == "B" and self.total:
                 progress(min(self.n / self.total, 1.0))
             return None
 

@@ -66,7 +66,8 @@ class Library:
         path = Path(source).expanduser()
         if source in self._registry:
             return self._complete(self._models / source)
-        if path.is_dir():
+        # An empty path would be the folder we are in.
+        if source and path.is_dir():
             return self._described(path)
         if _is_gguf(path):
             return self._complete(self._converted_folder(path))
