@@ -28,7 +28,9 @@ class Stamp:
 class StreamWriter(Protocol):
     """Renders the events of one stream, in order, as bytes of its protocol."""
 
-    keep_alive: bytes
+    @property
+    def keep_alive(self) -> bytes:
+        """What says that the stream lives while there is nothing to tell."""
 
     def feed(self, event: Event) -> list[bytes]:
         """The frames that an event brings; none after the frames of an end."""
@@ -37,8 +39,11 @@ class StreamWriter(Protocol):
 class Asked(Protocol):
     """A request that has passed every check of its shape."""
 
-    request: InferenceRequest
-    response_id: str
+    @property
+    def request(self) -> InferenceRequest: ...
+
+    @property
+    def response_id(self) -> str: ...
 
     def stream(self) -> StreamWriter: ...
 

@@ -14,12 +14,14 @@ from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished
 class ChatStream:
     """Role chunk, delta chunks, finish chunk, perhaps a usage chunk, `[DONE]`; or an error."""
 
-    keep_alive = KEEP_ALIVE
-
     def __init__(self, head: Head, *, include_usage: bool) -> None:
         self._head = head
         self._include_usage = include_usage
         self._members: dict[str, Any] = {}
+
+    @property
+    def keep_alive(self) -> bytes:
+        return KEEP_ALIVE
 
     def feed(self, event: Event) -> list[bytes]:
         match event:

@@ -1,0 +1,207 @@
+"""The app: the complete table of routes, and what happens around every one of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, TypeAlias, cast
+
+import attrs
+from quart import Response, current_app, request
+from quart.wrappers.base import BaseRequestWebsocket
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.routing import MapAdapter
+
+from headrace.actors.runtime import Runtime
+from headrace.http import routes
+from headrace.http.access import preflight_headers, refusal
+from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
+from headrace.http.edge import Edge
+from headrace.http.exchange import Exchange
+from headrace.http.opening import open_from_environment
+from headrace.http.wire.families import not_found
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
+
+logger = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[..., Awaitable[Response]]
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+
+@attrs.frozen
+class Route:
+    method: str
+    path: str
+    handler: Handler
+
+
+ROUTES = (
+    Route("POST", "/v1/chat/completions", routes.chat_completions),
+    Route("GET", "/v1/models", routes.list_models),
+    Route("GET", "/v1/models/<path:model_id>", routes.show_model),
+    Route("GET", "/v1/requests", routes.list_requests),
+    Route("DELETE", "/v1/requests/<name>", routes.cancel_request),
+    Route("GET", "/health", routes.health),
+    Route("GET", "/stats", routes.stats),
+    Route("GET", "/metrics", routes.metrics),
+    Route("GET", "/debug/trace", routes.trace),
+    Route("GET", "/v1", routes.about),
+    Route("GET", "/", routes.about),
+)
+
+
+class App(QuartTrio):
+    """Serves one runtime: the one it was given, or its own while a server serves the app."""
+
+    asgi_http_class = Connection
+    asgi_lifespan_class = Lifespan
+    asgi_websocket_class = NoWebsocket
+    request_class = ExchangeRequest
+
+    def __init__(self, runtime: Runtime | None, opener: Opener) -> None:
+        super().__init__(__name__, static_folder=None)
+        # Streams last as long as they last, and limits on bodies are our own.
+        self.config.update(
+            RESPONSE_TIMEOUT=None,
+            BODY_TIMEOUT=None,
+            MAX_CONTENT_LENGTH=None,
+            PROPAGATE_EXCEPTIONS=False,
+        )
+        # No redirects: one trailing slash is ignored, and that is all.
+        self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False
+        self._opener = opener
+        self._edge = None if runtime is None else self._over(runtime)
+
+    @property
+    def edge(self) -> Edge:
+        if self._edge is None:
+            raise RuntimeError("the app has no runtime: it is not being served")
+        return self._edge
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """The time in which a server serves the app; an app without a runtime opens its own."""
+        if self._edge is not None:
+            yield
+            return
+        async with self._opener() as runtime:
+            self._edge = self._over(runtime)
+            try:
+                yield
+            finally:
+                self._edge = None
+
+    def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
+        """Match by method and path alone: a strange Host header must not make matching fail."""
+        if request is None:
+            return None
+        return self.url_map.bind("localhost", default_method=request.method, path_info=request.path)
+
+    def log_exception(
+        self, exception_info: tuple[type, BaseException, TracebackType] | tuple[None, None, None]
+    ) -> None:
+        logger.error("the answer failed", exc_info=exception_info)
+
+    def _over(self, runtime: Runtime) -> Edge:
+        return Edge.over(runtime, tuple((route.method, route.path) for route in ROUTES))
+
+
+def create_app(runtime: Runtime | None = None, *, opener: Opener = open_from_environment) -> App:
+    """An ASGI app over `runtime`.
+
+    Without one, the app opens a runtime from the environment for as long as it is served, so
+    that `hypercorn --worker-class trio 'headrace.http.app:create_app()'` works.
+    """
+    app = App(runtime, opener)
+    for route in ROUTES:
+        app.add_url_rule(
+            route.path,
+            f"{route.method} {route.path}",
+            _view(route),
+            methods=[route.method],
+            provide_automatic_options=False,
+        )
+    app.before_request(_admit)
+    app.after_request(_sign)
+    app.register_error_handler(HTTPException, _refuse)
+    return app
+
+
+def _exchange() -> Exchange:
+    return cast(ExchangeRequest, request).exchange
+
+
+def _view(route: Route) -> Handler:
+    async def view(**arguments: Any) -> Response:
+        exchange = _exchange()
+        exchange.route = route.path
+        try:
+            return await route.handler(exchange, **arguments)
+        except RequestError as error:
+            return exchange.failure(error.info)
+        except Exception:
+            logger.exception("the handler of %s failed", route.path)
+            return exchange.failure(ErrorInfo(Code.INTERNAL_ERROR, ""))
+
+    return view
+
+
+async def _admit() -> Response | None:
+    """The access policy, before anything of the body is read, and the answer to OPTIONS."""
+    exchange = _exchange()
+    refused = refusal(exchange.edge.policy, exchange.head())
+    if refused is not None:
+        return exchange.failure(refused)
+    if exchange.method != "OPTIONS":
+        return None
+    origin = exchange.header("origin")
+    missing = isinstance(request.routing_exception, NotFound)
+    if missing and origin is None:
+        return None
+    response = Response(None, 204)
+    del response.headers["Content-Type"]
+    response.headers.update(
+        preflight_headers(
+            exchange.edge.policy,
+            origin,
+            requested=exchange.header("access-control-request-headers"),
+            private_network=exchange.header("access-control-request-private-network") == "true",
+        )
+    )
+    if not missing:
+        response.headers["Allow"] = _allow(request.routing_exception)
+    return response
+
+
+async def _sign(response: Response) -> Response:
+    response.headers.update(_exchange().common_headers())
+    return response
+
+
+async def _refuse(error: HTTPException) -> Response:
+    """Quart's own refusals in the shape of the path's family; none of its words get out."""
+    exchange = _exchange()
+    if isinstance(error, NotFound):
+        message = not_found(exchange.method, exchange.path, _exists)
+        return exchange.failure(ErrorInfo(Code.NOT_FOUND, message))
+    if isinstance(error, MethodNotAllowed):
+        allow = _allow(error)
+        message = f"{exchange.method} is not allowed here; allowed are {allow}."
+        response = exchange.failure(ErrorInfo(Code.METHOD_NOT_ALLOWED, message))
+        response.headers["Allow"] = allow
+        return response
+    return exchange.failure(ErrorInfo(Code.INTERNAL_ERROR, ""))
+
+
+def _allow(error: Exception | None) -> str:
+    """Of a path that exists: werkzeug names its methods when OPTIONS is asked for."""
+    methods = set(error.valid_methods or ()) if isinstance(error, MethodNotAllowed) else set()
+    return ", ".join(sorted({*methods, "OPTIONS"}))
+
+
+def _exists(path: str) -> bool:
+    return bool(current_app.url_map.bind("localhost").allowed_methods(path))

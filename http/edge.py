@@ -1,0 +1,58 @@
+"""What the routes of one app share: the runtime, and how this server answers."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+
+import attrs
+
+from headrace.actors.runtime import Runtime
+from headrace.http.access import Policy
+from headrace.http.bodies import BodyLimits
+from headrace.http.live import LiveExchanges
+from headrace.http.metrics import Metrics
+from headrace.runtime.settings import Settings
+
+# (method, path pattern) of every route, in the order of the table.
+Endpoints = tuple[tuple[str, str], ...]
+
+
+@attrs.define(eq=False)
+class Edge:
+    """Made once per app and runtime; nothing in it outlives them."""
+
+    runtime: Runtime
+    endpoints: Endpoints
+    policy: Policy
+    body_limits: BodyLimits
+    metrics: Metrics
+    live: LiveExchanges = attrs.field(factory=LiveExchanges)
+    # In Unix seconds.
+    started_at: float = attrs.field(factory=time.time)
+
+    @classmethod
+    def over(cls, runtime: Runtime, endpoints: Endpoints) -> Edge:
+        settings = runtime.settings
+        limits = BodyLimits(settings.max_body_bytes, settings.body_idle_s, settings.body_total_s)
+        return cls(runtime, endpoints, policy_of(settings), limits, Metrics(runtime))
+
+    def draw_seed(self) -> int:
+        """Fresh entropy for a request that brought no seed."""
+        return secrets.randbits(64)
+
+    def draw_token(self) -> str:
+        return secrets.token_hex(16)
+
+
+def policy_of(settings: Settings) -> Policy:
+    return Policy(
+        bound_host=settings.host,
+        machine_name=socket.gethostname().partition(".")[0],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        credentials=settings.cors_credentials,
+        api_keys=settings.api_keys,
+        metrics_public=settings.metrics_public,
+    )

@@ -1,0 +1,60 @@
+"""Logging of the command line: one line an event, with the request's id where there is one.
+
+The library itself only names loggers; a program that embeds it keeps its own logging.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from headrace.http.exchange import Exchange
+
+access = logging.getLogger("headrace.http.access")
+
+
+def configure(level: str, *, as_json: bool) -> None:
+    """Send what headrace and the server below it log to standard error."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.ExtraAdder(),
+    ]
+    renderer: structlog.typing.Processor
+    if as_json:
+        shared.append(structlog.processors.format_exc_info)
+        renderer = structlog.processors.JSONRenderer()
+    else:
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            foreign_pre_chain=shared,
+        )
+    )
+    for name in ("headrace", "hypercorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level.upper())
+        logger.propagate = False
+
+
+def log_exchange(exchange: Exchange) -> None:
+    """One line for each answer. A client that left is no error."""
+    level = logging.WARNING if exchange.outcome == "error" else logging.INFO
+    access.log(
+        level,
+        "%s %s %s in %.0f ms",
+        exchange.method,
+        exchange.path[:200],
+        exchange.status,
+        exchange.seconds * 1000,
+        extra={"client": exchange.client, "outcome": exchange.outcome},
+    )

@@ -1,0 +1,99 @@
+"""What GET /v1/models says of each model (wire contract 10). Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from headrace.actors.reports import ModelReport, ModelState, Statistics
+from headrace.actors.routing import Names, route
+from headrace.runtime.contracts import ModelInfo, Sampling
+
+EXACT = Names(aliases=())
+
+# (state, state_reason) on the wire.
+STATES: dict[ModelState, tuple[str, str | None]] = {
+    "never_loaded": ("unloaded", "never_loaded"),
+    "loading": ("loading", None),
+    "ready": ("ready", None),
+    "draining": ("draining", None),
+    "unloaded_by_request": ("unloaded", "unloaded_by_request"),
+    "unloaded_idle": ("unloaded", "evicted"),
+    "evicted": ("unloaded", "evicted"),
+    "load_failed": ("failed", "load_failed"),
+    "restarting": ("restarting", "crashed"),
+    "crashed": ("failed", "crashed"),
+}
+RESIDENT = frozenset({"ready", "draining"})
+
+# What the routes built so far can do for a text model; a chat needs a template too.
+CAPABILITIES = {
+    "chat_completions": True,
+    "completions": False,
+    "messages": False,
+    "responses": False,
+    "embeddings": False,
+    "decisions": False,
+    "streaming": True,
+    "tools": False,
+    "structured_output": False,
+    "logprobs": False,
+    "reasoning": False,
+    "vision": False,
+    "audio": False,
+    "adapters": False,
+    "transcription": False,
+    "translation": False,
+}
+
+
+def listing(statistics: Statistics, created: int) -> dict[str, Any]:
+    """Every model: the current one first, then the resident ones, then the rest by id."""
+    rows = [row(model, statistics.current, created) for model in statistics.models]
+    rows.sort(key=lambda row: (not row["current"], not row["resident"], row["id"]))
+    views = [
+        {"name": row["id"], "description": "Local headrace model", "release_date": ""}
+        for row in rows
+    ]
+    return {"object": "list", "data": rows, "models": views}
+
+
+def single(statistics: Statistics, name: str, created: int) -> dict[str, Any]:
+    """One model by its own id. Raises `RequestError` (model_not_found)."""
+    models = {model.id: model for model in statistics.models}
+    return row(models[route(name, EXACT, models, None).model_id], statistics.current, created)
+
+
+def row(model: ModelReport, current: str | None, created: int) -> dict[str, Any]:
+    state, reason = STATES[model.state]
+    window = None if model.info is None else model.info.context_window
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": created,
+        "owned_by": "headrace",
+        "resident": model.state in RESIDENT,
+        "current": model.id == current,
+        "state": state,
+        "state_reason": reason,
+        "pinned": model.pinned,
+        "context_window": window,
+        "max_model_len": window,
+        "max_input_tokens": window,
+        "max_safe_context": window,
+        "capabilities": capabilities(model.info),
+        "gen_defaults": None if model.info is None else gen_defaults(model.info),
+        "size_bytes": model.bytes or None,
+    }
+
+
+def capabilities(info: ModelInfo | None) -> dict[str, bool]:
+    chats = info is None or info.has_chat_template
+    return CAPABILITIES | {"chat_completions": chats}
+
+
+def gen_defaults(info: ModelInfo) -> dict[str, Any]:
+    """The sampling fields as they are when a client sets none; a seed is fresh each time."""
+    defaults = attrs.asdict(Sampling(seed=0)) | info.defaults
+    return {name: value for name, value in defaults.items() if name not in ("seed", "logit_bias")}

@@ -1,0 +1,30 @@
+"""A runtime for the models of this machine, for the command line and the app's own factory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headrace.actors.runtime import Runtime, open_runtime
+from headrace.runtime.config import CONFIG_VARIABLE, resolve
+from headrace.runtime.settings import Settings
+
+
+def settings_of_environment() -> Settings:
+    """Raises `SettingError`."""
+    file = os.environ.get(CONFIG_VARIABLE)
+    return resolve(file=Path(file) if file else None, environ=os.environ).settings
+
+
+@asynccontextmanager
+async def open_serving(settings: Settings) -> AsyncIterator[Runtime]:
+    async with open_runtime(settings) as runtime:  # type: ignore[call-arg]
+        yield runtime
+
+
+@asynccontextmanager
+async def open_from_environment() -> AsyncIterator[Runtime]:
+    async with open_serving(settings_of_environment()) as runtime:
+        yield runtime

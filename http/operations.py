@@ -1,0 +1,141 @@
+"""What the routes for operators say (wire contract 13). Pure: snapshots in, JSON out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from headrace.actors.reports import ModelReport, RequestReport, Statistics
+from headrace.http.models import RESIDENT, STATES
+from headrace.runtime.trace import TraceEvent
+
+VERSION = importlib.metadata.version("headrace")
+
+
+def health(statistics: Statistics) -> tuple[int, dict[str, Any]]:
+    """Status and body of /health: whether it makes sense to send work here."""
+    current = next((m for m in statistics.models if m.id == statistics.current), None)
+    status = _health_status(statistics, current)
+    body = {
+        "status": status,
+        "model": statistics.current,
+        "state": "none" if current is None else STATES[current.state][0],
+        "workers": [{"id": m.id, "state": STATES[m.state][0]} for m in _resident(statistics)],
+    }
+    return (200 if status in ("ok", "degraded") else 503), body
+
+
+def _health_status(statistics: Statistics, current: ModelReport | None) -> str:
+    if statistics.draining:
+        return "draining"
+    if current is not None and current.state in ("load_failed", "crashed"):
+        return "unhealthy"
+    troubled = ("restarting", "crashed", "load_failed")
+    return "degraded" if any(m.state in troubled for m in statistics.models) else "ok"
+
+
+def server(started_at: float, settings: dict[str, Any]) -> dict[str, Any]:
+    """`started_at` is in Unix seconds; it is shown as RFC 3339 in UTC."""
+    started = datetime.fromtimestamp(started_at, UTC)
+    shown = started.isoformat(timespec="milliseconds")
+    return {"version": VERSION, "started_at": shown, "settings": settings}
+
+
+def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
+    resident = _resident(statistics)
+    memories = [model.memory for model in resident if model.memory is not None]
+    return {
+        "server": server | {"draining": statistics.draining},
+        "requests": {
+            "in_flight": statistics.requests_in_flight,
+            "queue_depth": statistics.queue_depth,
+            "rows_running": statistics.rows_running,
+            "leases": statistics.leases,
+            "cancelled": dict(statistics.cancelled_total),
+        },
+        "tokens": {
+            "prompt": statistics.prompt_tokens_total,
+            "cached": statistics.cached_tokens_total,
+            "decoded": statistics.decoded_tokens_total,
+        },
+        "models": {
+            "current": statistics.current,
+            "resident_bytes": sum(model.bytes for model in resident),
+            "resident": [_resident_row(model) for model in resident],
+        },
+        "ledger": {
+            "weights_bytes": sum(model.bytes for model in resident),
+            "kv_bytes": statistics.kv_bytes,
+            "measured_bytes": sum(memory.active_bytes for memory in memories),
+        },
+        "admission": {model.id: _admission(model) for model in resident},
+        "batch": {model.id: attrs.asdict(model.batch) for model in statistics.models},
+    }
+
+
+def _resident(statistics: Statistics) -> list[ModelReport]:
+    return [model for model in statistics.models if model.state in RESIDENT]
+
+
+def _resident_row(model: ModelReport) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "state": STATES[model.state][0],
+        "bytes": model.bytes,
+        "pinned": model.pinned,
+        "leases": model.leases,
+        "last_used_at": model.last_used_at,
+        "memory": None if model.memory is None else attrs.asdict(model.memory),
+    }
+
+
+def _admission(model: ModelReport) -> dict[str, Any]:
+    window = None if model.info is None else model.info.context_window
+    return {"context_window": window, "max_safe_context": window, "limit_tokens": window}
+
+
+def requests(
+    reports: Iterable[RequestReport], response_id: Callable[[str], str | None]
+) -> dict[str, Any]:
+    """The live requests; never any text of theirs."""
+    data = [
+        {
+            "id": report.id,
+            "response_id": response_id(report.id),
+            "route": report.route,
+            "model": report.model,
+            "state": report.stage,
+            "age_ms": round(report.age_seconds * 1000),
+            "prompt_tokens": report.prompt_tokens,
+            "generated_tokens": report.generated_tokens,
+            "stream": report.stream,
+        }
+        for report in reports
+        if report.stage != "ended"
+    ]
+    return {"object": "list", "data": data}
+
+
+def trace(events: Sequence[TraceEvent], limit: int) -> dict[str, Any]:
+    """The newest events, oldest first."""
+    newest = events[-limit:] if limit else []
+    return {"object": "list", "data": [attrs.asdict(event) for event in newest]}
+
+
+def about(current: str | None, endpoints: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "name": "headrace",
+        "version": VERSION,
+        "model": current,
+        "endpoints": [{"method": method, "path": _shown(path)} for method, path in endpoints],
+        "job_kinds": [],
+    }
+
+
+def _shown(pattern: str) -> str:
+    """A path pattern as people write it: `<path:model_id>` is `{model_id}`."""
+    return pattern.replace("<path:", "{").replace("<", "{").replace(">", "}")

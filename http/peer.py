@@ -1,0 +1,85 @@
+"""One connection of hypercorn's, with a limit on the time that a request's head may take."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import trio
+from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+
+from headrace.http.streams import BoundedStream
+from headrace.http.wire.errors import condition, envelope
+from headrace.runtime.cleanup import bounded_cleanup
+from headrace.runtime.errors import Code, ErrorInfo
+
+# For the bytes of a refusal and the end of a connection that nobody uses.
+CLOSE_SECONDS = 5.0
+
+
+class Peer(TCPServer):
+    """Serves one connection. Between requests it may rest for hypercorn's keep-alive time; once
+    a head has begun it must be complete within `header_seconds`."""
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        stream: BoundedStream,
+        *,
+        header_seconds: float,
+    ) -> None:
+        # It takes any stream; its annotation knows of TLS alone.
+        super().__init__(app, config, context, ConnectionState({}), cast(Any, stream))
+        self._stream = stream
+        self._header_seconds = header_seconds
+
+    async def _idle_timeout(self) -> None:
+        """hypercorn runs this while no request is being answered, and cancels it at a head."""
+        with trio.CancelScope() as wait:
+            wait.deadline = trio.current_time() + self.config.keep_alive_timeout
+            begun = self._head_begun()
+
+            def begin() -> None:
+                nonlocal begun
+                begun = True
+                wait.deadline = trio.current_time() + self._header_seconds
+
+            if begun:
+                begin()
+            else:
+                self._stream.on_received = begin
+            await self.context.terminated.wait()
+        # Closing tells hypercorn to stop this very task, so it must finish first.
+        with bounded_cleanup(CLOSE_SECONDS):
+            if begun and wait.cancelled_caught:
+                await self._refuse_head()
+            await self._initiate_server_close()
+
+    def _head_begun(self) -> bool:
+        """Whether bytes of a next request have already come with the last one."""
+        protocol = self.protocol.protocol
+        return isinstance(protocol, H11Protocol) and bool(protocol.connection.trailing_data[0])
+
+    async def _refuse_head(self) -> None:
+        """There is no request to answer yet, so the answer is written by hand."""
+        if isinstance(self.protocol.protocol, H11Protocol):
+            await self._stream.send_all(_refusal(self._header_seconds))
+
+
+def _refusal(seconds: float) -> bytes:
+    text = f"The request's head did not arrive within {seconds:g} seconds."
+    info = ErrorInfo(Code.REQUEST_TIMEOUT, text)
+    body = msgspec.json.encode(envelope(info, "openai", ""))
+    head = (
+        f"HTTP/1.1 {condition(info).status} Request Timeout\r\n"
+        "content-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body

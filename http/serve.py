@@ -1,0 +1,199 @@
+"""A server inside somebody's trio program: `server = await nursery.start(serve, settings)`.
+
+It is hypercorn's connection code under listeners of our own, so that sends are bounded, a drain
+has its order and its limits, and cancelling the task is all it takes to end it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from functools import partial
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+
+from headrace.actors.runtime import Runtime
+from headrace.http.app import App, create_app
+from headrace.http.opening import open_serving
+from headrace.http.peer import Peer
+from headrace.http.streams import BoundedListener, BoundedStream
+from headrace.runtime.errors import Code, ErrorInfo
+from headrace.runtime.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
+# How long a connection without a request is kept; longer than the pools of usual clients.
+KEEP_ALIVE_SECONDS = 75.0
+# For ended requests to write their last frames.
+FAREWELL_SECONDS = 3.0
+# Connections that wait to be accepted.
+BACKLOG = 1024
+
+
+class Server:
+    """A listening server. `stop` begins the drain; `stop_now` skips what is left of it."""
+
+    def __init__(self, addresses: tuple[str, ...]) -> None:
+        # As URLs, with the ports that were really bound.
+        self.addresses = addresses
+        self._stopping = trio.Event()
+        self._hurried = trio.CancelScope()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def stop_now(self) -> None:
+        self._stopping.set()
+        self._hurried.cancel("stop now")
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    async def wait_stopping(self) -> None:
+        await self._stopping.wait()
+
+    async def drain(self, runtime: Runtime, seconds: float) -> None:
+        """Let requests in flight finish, but no longer than `seconds`, then end each of them."""
+        runtime.close_to_new()
+        with self._hurried, trio.move_on_after(seconds):
+            await runtime.wait_idle()
+        runtime.end_all(CLOSING)
+
+    def __repr__(self) -> str:
+        return f"<Server {', '.join(self.addresses)}>"
+
+
+async def serve(
+    settings: Settings, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Open a runtime and serve it until `Server.stop` or cancellation.
+
+    `task_status` gets the `Server` when its addresses are bound; the model may still be loading.
+    """
+    async with open_serving(settings) as runtime:
+        await serve_runtime(runtime, task_status=task_status)
+
+
+async def serve_runtime(
+    runtime: Runtime,
+    *,
+    keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve a runtime that is already open; it is drained but not closed at the end."""
+    settings = runtime.settings
+    connections = Connections(create_app(runtime), settings, keep_alive_seconds)
+    listeners = [
+        BoundedListener(listener, settings.write_stall_s)
+        for listener in await trio.open_tcp_listeners(
+            settings.port, host=settings.host, backlog=BACKLOG
+        )
+    ]
+    server = Server(tuple(map(_address, listeners)))
+    accept = partial(trio.serve_listeners, connections.handle, listeners)
+    try:
+        async with trio.open_nursery() as handlers:
+            async with trio.open_nursery() as accepting:
+                accepting.start_soon(partial(accept, handler_nursery=handlers))
+                task_status.started(server)
+                await server.wait_stopping()
+                await server.drain(runtime, settings.shutdown_timeout_s)
+                accepting.cancel_scope.cancel("drained")
+            await connections.close(FAREWELL_SECONDS)
+            handlers.cancel_scope.cancel("farewell over")
+    finally:
+        connections.give_up()
+
+
+class Connections:
+    """The open connections of one server."""
+
+    def __init__(self, app: App, settings: Settings, keep_alive_seconds: float) -> None:
+        self._app = ASGIWrapper(app)
+        self._context = WorkerContext(None)
+        self._header_seconds = settings.header_timeout_s
+        self._config = _hypercorn(keep_alive_seconds)
+        self._open: set[BoundedStream] = set()
+        self._emptied = trio.Event()
+
+    async def handle(self, stream: BoundedStream) -> None:
+        """Serve a connection to its end. Whatever goes wrong with it stays with it."""
+        self._open.add(stream)
+        try:
+            await Peer(
+                self._app,
+                self._config,
+                self._context,
+                stream,
+                header_seconds=self._header_seconds,
+            )
+        except* Exception:
+            logger.exception("a connection failed")
+        finally:
+            stream.close_now()
+            self._open.discard(stream)
+            if not self._open:
+                self._emptied.set()
+
+    async def close(self, seconds: float) -> None:
+        """Idle connections close at once; the others may finish the answer they are writing."""
+        await self._context.terminated.set()
+        with trio.move_on_after(seconds):
+            while self._open:
+                self._emptied = trio.Event()
+                await self._emptied.wait()
+        self.give_up()
+
+    def give_up(self) -> None:
+        """End every send that waits for a reader."""
+        for stream in self._open:
+            stream.give_up()
+
+    def __repr__(self) -> str:
+        return f"<Connections {len(self._open)} open>"
+
+
+async def serve_until_signal(
+    settings: Settings, started: Callable[[Server], None] = lambda server: None
+) -> None:
+    """Serve until SIGTERM or SIGINT: the first one drains, the second one ends at once."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            server: Server | None = None
+
+            async def obey() -> None:
+                async for number in signals:
+                    logger.info("%s received", signal.Signals(number).name)
+                    if server is None:
+                        nursery.cancel_scope.cancel("signal before the start")
+                    elif server.stopping:
+                        server.stop_now()
+                    else:
+                        server.stop()
+
+            async def run(*, task_status: trio.TaskStatus[Server]) -> None:
+                await serve(settings, task_status=task_status)
+                nursery.cancel_scope.cancel("stopped")
+
+            nursery.start_soon(obey)
+            server = await nursery.start(run)
+            started(server)
+
+
+def _hypercorn(keep_alive_seconds: float) -> Config:
+    config = Config()
+    config.keep_alive_timeout = keep_alive_seconds
+    config.include_server_header = False
+    config.errorlog = logging.getLogger("hypercorn.error")
+    return config
+
+
+def _address(listener: BoundedListener) -> str:
+    host, port, *_ = listener.socket.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,157 @@
+"""An event stream as the body of a response: an object that is pulled, not a generator.
+
+A generator would keep its clean-up for whoever closes it, in whatever task that is; here there
+is nothing to close, because the request's scope belongs to the exchange.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from types import TracebackType
+
+import trio
+from quart import Response
+from quart.wrappers.response import ResponseBody
+
+from headrace.actors.generation import Generation
+from headrace.http.exchange import Exchange
+from headrace.http.wire.asking import Asked, StreamWriter
+from headrace.http.wire.frames import CONTENT_TYPE
+from headrace.http.wire.warned import warning_header
+from headrace.runtime.contracts import Accepted, Event, Failed, Finished
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
+
+logger = logging.getLogger(__name__)
+
+HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+
+
+class EventStream(ResponseBody):
+    """Pulls a generation's events and gives their frames, with signs of life in silence.
+
+    `silence_seconds` is the longest time without a byte; `math.inf` turns the signs off.
+    `record` is told of a failure and gives it back as the client may see it.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        writer: StreamWriter,
+        *,
+        silence_seconds: float,
+        record: Callable[[ErrorInfo], ErrorInfo],
+    ) -> None:
+        self.accepted: Accepted | None = None
+        self._generation = generation
+        self._writer = writer
+        self._silence_seconds = silence_seconds
+        self._record = record
+        self._ready: list[bytes] = []
+        self._ended = False
+
+    async def first_output(self) -> None:
+        """Wait for what commits the stream: the first output, or a silence that needs a sign.
+
+        Raises `RequestError` for a failure that comes before either: then nothing was sent, and
+        the answer can still be a plain one.
+        """
+        deadline = trio.current_time() + self._silence_seconds
+        while True:
+            event = await self._receive(deadline)
+            if event is None:
+                self._ready.append(self._writer.keep_alive)
+                return
+            if isinstance(event, Failed):
+                raise RequestError.of(event.error)
+            self._take(event)
+            if not isinstance(event, Accepted):
+                return
+
+    # ---- the body --------------------------------------------------------------------------
+
+    async def __aenter__(self) -> EventStream:
+        await trio.lowlevel.checkpoint()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to do: the request's scope is left with its exchange."""
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def __aiter__(self) -> EventStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        deadline = trio.current_time() + self._silence_seconds
+        while not self._ready:
+            if self._ended:
+                await trio.lowlevel.checkpoint()
+                raise StopAsyncIteration
+            event = await self._receive(deadline)
+            if event is None:
+                return self._writer.keep_alive
+            self._take(event)
+        frames, self._ready = self._ready, []
+        return b"".join(frames)
+
+    async def _receive(self, deadline: float) -> Event | None:
+        """The next event, or None when the deadline came first."""
+        with trio.CancelScope(deadline=deadline):
+            return await self._generation.receive()
+        return None
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Accepted):
+            self.accepted = event
+        if isinstance(event, Failed):
+            event = Failed(self._record(event.error))
+        self._ended = isinstance(event, Finished | Failed)
+        try:
+            self._ready += self._writer.feed(event)
+        except Exception:
+            # The status line is out: a fault of ours can only be told in the stream.
+            logger.exception("an event could not be written")
+            failure = Failed(self._record(ErrorInfo(Code.INTERNAL_ERROR, "")))
+            self._ready += self._writer.feed(failure)
+            self._ended = True
+
+
+async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
+    """Run a request as an event stream. Raises `RequestError` before the stream commits."""
+    runtime = exchange.edge.runtime
+    generation = await exchange.scopes.enter_async_context(runtime.request(asked.request))
+    exchange.generation, exchange.response_id = generation, asked.response_id
+    body = EventStream(
+        generation,
+        asked.stream(),
+        silence_seconds=runtime.settings.keepalive_s or math.inf,
+        record=exchange.record,
+    )
+    await body.first_output()
+    response = Response(body, content_type=CONTENT_TYPE, headers=HEADERS)
+    if body.accepted is not None and body.accepted.warnings:
+        response.headers["Warning"] = warning_header(body.accepted.warnings)
+    return response
+
+
+async def whole_answer(exchange: Exchange, asked: Asked) -> Response:
+    """Run a request to its end and answer at once. Raises `RequestError`."""
+    async with exchange.edge.runtime.request(asked.request) as generation:
+        exchange.generation, exchange.response_id = generation, asked.response_id
+        events = [event async for event in generation]
+    response = exchange.json(asked.complete(events))
+    warnings = [
+        warning
+        for event in events
+        if isinstance(event, Accepted | Finished)
+        for warning in event.warnings
+    ]
+    if warnings:
+        response.headers["Warning"] = warning_header(warnings)
+    return response
