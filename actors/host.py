@@ -120,12 +120,20 @@ class Host:
     that a hung engine is found dead by its own watchdog first.
     """
 
-    def __init__(self, model_id: str, trace: Trace, *, end_seconds: float) -> None:
+    def __init__(
+        self,
+        model_id: str,
+        trace: Trace,
+        *,
+        end_seconds: float,
+        on_measured: Callable[[str, int], None],
+    ) -> None:
         self.id = model_id
         self.info: ModelInfo | None = None
         self.figures = Figures()
         self._trace = trace
         self._end_seconds = end_seconds
+        self._on_measured = on_measured
         self._seats: dict[Ticket, Seat] = {}
         self._tell: Callable[[ToModel], None] = _nobody
         self._past = Totals()
@@ -169,7 +177,10 @@ class Host:
 
     def deliver(self, delivery: Delivery) -> None:
         """Route what one turn of the model brought. Items of tickets that left are dropped."""
+        measured = self.figures.memory
         self.figures = figures = delivery.figures
+        if figures.memory is not None and figures.memory != measured:
+            self._on_measured(self.id, figures.memory.active_bytes)
         if figures.step is not None:
             self._trace.emit(
                 "step",

@@ -29,11 +29,12 @@ class ModelSpec:
 
 @attrs.frozen
 class EngineLimits:
-    """`step_seconds`: watchdog of one step; `close_seconds`: for freeing a model."""
+    """`step_seconds`: watchdog of one step; `close_seconds`: for the end of a load in progress
+    and for freeing a model."""
 
     chunk_tokens: int
     step_seconds: float
-    close_seconds: float = 10.0
+    close_seconds: float = 30.0
 
 
 Ready: TypeAlias = Callable[[ModelInfo], None]
@@ -55,12 +56,19 @@ class LocalRunner:
             self.open_thread(f"engine {spec.id}") as engine_thread,
             self.open_thread(f"text {spec.id}") as text_thread,
         ):
+            engine = _Loading(self.loader)
             try:
-                loaded = await engine_thread.run(self.loader, spec.source, _unwatched)
+                loaded = await engine_thread.run(engine.load, spec)
+                await self._serve(loaded, host, ready, engine_thread, text_thread)
             except RequestError as error:
                 return error.info
-            loaded = attrs.evolve(loaded, info=attrs.evolve(loaded.info, id=spec.id))
-            await self._serve(loaded, host, ready, engine_thread, text_thread)
+            except BaseExceptionGroup as group:
+                engine.hung = group.subgroup(EngineHung) is not None
+                raise
+            finally:
+                if not engine.hung:  # a hung thread would never come to it
+                    with bounded_cleanup(self.limits.close_seconds):
+                        await engine_thread.run(engine.close)
         return None
 
     async def _serve(
@@ -77,16 +85,31 @@ class LocalRunner:
         )
         host.open(loaded.info, model.ref.tell)
         ready(loaded.info)
-        hung = False
-        try:
-            await model.serve()
-        except* EngineHung:
-            hung = True
-            raise
-        finally:
-            if not hung:  # a hung thread would never come to it
-                with bounded_cleanup(self.limits.close_seconds):
-                    await engine.run(loaded.engine.close)
+        await model.serve()
+
+
+class _Loading:
+    """A load and the close that belongs to it, on the engine's thread.
+
+    A load cannot be interrupted. One whose waiter has gone meanwhile is closed by the very next
+    call, so its memory is not lost.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._loaded: LoadedModel | None = None
+        self.hung = False
+
+    def load(self, spec: ModelSpec) -> LoadedModel:
+        loaded = self._loader(spec.source, _unwatched)
+        info = attrs.evolve(loaded.info, id=spec.id)
+        self._loaded = attrs.evolve(loaded, info=info)
+        return self._loaded
+
+    def close(self) -> None:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            loaded.engine.close()
 
 
 def _unwatched(share: float) -> None:

@@ -155,6 +155,8 @@ class Model:
             return
         row.begin(next(self._row_numbers), message.max_tokens, self._loaded.tokenizer)
         self._joining.append(row)
+        submitted = self._figures.submitted_rows + 1
+        self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
 
     def _on_cancel(self, ticket: Ticket) -> None:
         row = self._rows.get(ticket)
@@ -180,8 +182,6 @@ class Model:
         joining, self._joining = self._joining, []
         for row in joining:
             self._running[row.number] = row
-        submitted = self._figures.submitted_rows + len(joining)
-        self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
         turn, kv_bytes = await self._on_engine(self._run_step, [row.spec() for row in joining])
         self._after(turn, kv_bytes)
 

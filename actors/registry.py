@@ -1,7 +1,7 @@
 """The lease registry: it owns which models are resident, and carries out what residency decides.
 
-`Residency` is the pure part. Here each decision becomes a task that loads and runs a model, the
-end of one, or the answer to a waiting request; and what becomes of them is told back as messages.
+`Residency` is the pure part. Here each decision becomes the start or the end of a model's life, or
+the answer to a waiting request; and what becomes of the lives is told back as messages.
 """
 
 from __future__ import annotations
@@ -9,41 +9,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import attrs
-import outcome
 import trio
 
-from headrace.actors.batch import describe
+from headrace.actors.census import model_report
 from headrace.actors.host import Host, Totals
 from headrace.actors.lease import Lease
-from headrace.actors.local import ModelSpec, Ready
+from headrace.actors.lives import Died, LifeNews, Lives, Loaded, LoadFailed, Runner, Unloaded, gone
+from headrace.actors.local import ModelSpec
 from headrace.actors.messages import Ticket
-from headrace.actors.reports import BatchReport, ModelReport
-from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Residence, Unload
+from headrace.actors.reports import ModelReport
+from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Unload
 from headrace.actors.residency import Residency
 from headrace.actors.routing import Names, Route, route
 from headrace.runtime.actor import Actor
-from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.reply import Reply
 from headrace.runtime.restart import RestartBudget
-from headrace.runtime.supervisor import contained, leaves
 from headrace.runtime.trace import Trace
-
-GONE = ErrorInfo(Code.ENGINE_UNAVAILABLE, "The model's engine stopped.", details={"state": "none"})
-CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
-
-
-class Runner(Protocol):
-    """Runs one life of a model, in this process or in a worker."""
-
-    async def __call__(self, spec: ModelSpec, host: Host, ready: Ready) -> ErrorInfo | None:
-        """Answers why the model could not be loaded; otherwise runs until cancelled."""
-
-
-# ---- messages ------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -62,42 +47,38 @@ class _Release:
 
 
 @attrs.frozen
-class _Loaded:
+class _Unload:
     model_id: str
-    info: ModelInfo
-    seconds: float
+    force: bool
+    reply: Reply[None]
 
 
 @attrs.frozen
-class _LoadFailed:
+class _Pin:
     model_id: str
-    error: ErrorInfo
+    pinned: bool
+    reply: Reply[None]
 
 
 @attrs.frozen
-class _Unloaded:
+class _Measured:
     model_id: str
+    bytes: int
 
 
 @attrs.frozen
-class _Died:
-    model_id: str
+class _Idle:
+    """Time to look for models that nobody has used for long."""
 
 
-_Message: TypeAlias = _Acquire | _Release | _Loaded | _LoadFailed | _Unloaded | _Died
-
-
-@attrs.define(eq=False)
-class _Life:
-    """One life of a model, from the start of its load. `stop` ends it."""
-
-    stop: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+_Message: TypeAlias = _Acquire | _Release | _Unload | _Pin | _Measured | _Idle | LifeNews
 
 
 class Registry(Actor[_Message]):
     """`specs` are the models that can be asked for; the first is current until another is named.
 
-    `end_seconds` bounds how long a request waits for its row's end.
+    `end_seconds` bounds how long a request waits for its row's end; `idle_seconds` is after how
+    long an unused model is unloaded, 0 for never.
     """
 
     def __init__(
@@ -109,24 +90,34 @@ class Registry(Actor[_Message]):
         budget_bytes: int,
         restarts: Callable[[], RestartBudget],
         end_seconds: float,
+        idle_seconds: float,
         trace: Trace,
     ) -> None:
         super().__init__("registry")
         self._specs = {spec.id: spec for spec in specs}
         self._names = names
-        self._run_model = run_model
         self._residency = Residency(budget_bytes)
+        self._idle_seconds = idle_seconds
         self._trace = trace
-        self._hosts = {spec.id: Host(spec.id, trace, end_seconds=end_seconds) for spec in specs}
+        self._hosts = {
+            spec.id: Host(spec.id, trace, end_seconds=end_seconds, on_measured=self._on_measured)
+            for spec in specs
+        }
+        self._lives = Lives(self._hosts.values(), run_model, self.ref.tell, trace)
         self._restarts = {spec.id: restarts() for spec in specs}
-        self._lives: dict[str, _Life] = {}
+        # What the next start of a model that died has to wait, in seconds.
+        self._delays: dict[str, float] = {}
         self._replies: dict[Ticket, Reply[Lease]] = {}
+        # Who waits for a model's memory to be free, by model.
+        self._leavers: dict[str, list[Reply[None]]] = {}
         self._load_numbers = itertools.count(1)
         self.current: str | None = specs[0].id if specs else None
 
     async def serve(self) -> None:
         """Run until cancelled; the models end with it."""
         async with trio.open_nursery() as self._nursery:
+            if self._idle_seconds > 0:
+                self._nursery.start_soon(self._watch_idle, name="idle models")
             await super().serve()
 
     # ---- what others call ------------------------------------------------------------------
@@ -156,34 +147,43 @@ class Registry(Actor[_Message]):
         async with self.lease(f"load{next(self._load_numbers)}", model_id, by_hand=True):
             pass
 
+    async def unload(self, model_id: str, *, force: bool = False) -> None:
+        """Free a model's memory, by hand. Raises `RequestError` (in-use) unless forced."""
+        reply: Reply[None] = Reply()
+        await self.ref.ask(_Unload(model_id, force, reply), reply)
+
+    async def pin(self, model_id: str, *, pinned: bool = True) -> None:
+        """Keep a model once it is in memory, or no longer. Raises `ActorDied`."""
+        reply: Reply[None] = Reply()
+        await self.ref.ask(_Pin(model_id, pinned, reply), reply)
+
     # ---- messages --------------------------------------------------------------------------
 
     def handle(self, message: _Message) -> None:
-        now = trio.current_time()
+        self._carry_out(self._decide(message, trio.current_time()))
+
+    def _decide(self, message: _Message, now: float) -> list[Action]:
         match message:
             case _Acquire():
-                self._carry_out(self._acquire(message, now))
+                return self._on_acquire(message, now)
             case _Release(ticket, reply):
                 self._replies.pop(ticket, None)
-                self._carry_out(self._residency.release(ticket, now))
                 reply.set(None)
-            case _Loaded(model_id, info, seconds):
-                self._trace.emit("model.loaded", model=model_id, seconds=seconds)
-                self._carry_out(self._residency.loaded(model_id, info.weights_bytes, now))
-            case _LoadFailed(model_id, error):
-                self._trace.emit("model.load_failed", model=model_id, reason=error.message)
-                self._carry_out(self._residency.load_failed(model_id, now, error.message))
-            case _Unloaded(model_id):
-                self._trace.emit("model.unloaded", model=model_id)
-                self._carry_out(self._residency.unloaded(model_id, now))
-            case _Died(model_id):
-                self._on_died(model_id, now)
+                return self._residency.release(ticket, now)
+            case _Unload():
+                return self._on_unload(message, now)
+            case _Pin(model_id, pinned, reply):
+                reply.set(None)
+                order = self._residency.pin if pinned else self._residency.unpin
+                return order(model_id, now)
+            case _Measured(model_id, measured_bytes):
+                return self._residency.measured(model_id, measured_bytes, now)
+            case _Idle():
+                return self._residency.idle(now, self._idle_seconds)
+            case _:
+                return self._on_news(message, now)
 
-    def abandon(self) -> None:
-        for reply in self._replies.values():
-            reply.fail(ActorDied(self.name))
-
-    def _acquire(self, message: _Acquire, now: float) -> list[Action]:
+    def _on_acquire(self, message: _Acquire, now: float) -> list[Action]:
         self._replies[message.ticket] = message.reply
         estimate = self._specs[message.model_id].estimate_bytes
         if not message.by_hand:
@@ -191,75 +191,100 @@ class Registry(Actor[_Message]):
         self._restarts[message.model_id].reset()
         return self._residency.preload(message.ticket, message.model_id, estimate, now)
 
-    def _on_died(self, model_id: str, now: float) -> None:
-        self._trace.emit("worker.died", model=model_id)
-        delay = self._restarts[model_id].died(now)
-        actions = self._residency.died(model_id, now, respawn=delay is not None)
-        self._carry_out(actions, delay or 0.0)
+    def _on_unload(self, message: _Unload, now: float) -> list[Action]:
+        answer, actions = self._residency.unload(message.model_id, now, force=message.force)
+        match answer:
+            case "in-use":
+                text = f"The model {message.model_id!r} is in use; force unloads it all the same."
+                message.reply.fail(RequestError(Code.IN_USE, text))
+            case "absent":
+                message.reply.set(None)
+            case "unloading":
+                self._leavers.setdefault(message.model_id, []).append(message.reply)
+        return actions
+
+    def _on_news(self, news: LifeNews, now: float) -> list[Action]:
+        if not isinstance(news, Loaded):
+            for reply in self._leavers.pop(news.model_id, []):
+                reply.set(None)
+        match news:
+            case Loaded(model_id, info, seconds):
+                self._trace.emit("model.loaded", model=model_id, seconds=seconds)
+                return self._residency.loaded(model_id, info.weights_bytes, now)
+            case LoadFailed(model_id, error):
+                self._trace.emit("model.load_failed", model=model_id, reason=error.message)
+                return self._residency.load_failed(model_id, now, error.message)
+            case Unloaded(model_id):
+                self._trace.emit("model.evicted", model=model_id)
+                return self._residency.unloaded(model_id, now)
+            case Died(model_id):
+                return self._on_died(model_id, now)
+
+    def _on_died(self, model_id: str, now: float) -> list[Action]:
+        delay_seconds = self._restarts[model_id].died(now)
+        self._trace.emit("worker.died", model=model_id, respawn=delay_seconds is not None)
+        self._delays[model_id] = delay_seconds or 0.0
+        return self._residency.died(model_id, now, respawn=delay_seconds is not None)
+
+    def abandon(self) -> None:
+        for leases in self._replies.values():
+            leases.fail(ActorDied(self.name))
+        for replies in self._leavers.values():
+            for reply in replies:
+                reply.fail(ActorDied(self.name))
 
     # ---- carrying out ----------------------------------------------------------------------
 
-    def _carry_out(self, actions: Iterable[Action], delay_seconds: float = 0.0) -> None:
+    def _carry_out(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
                 case Load(model_id):
-                    self._start(model_id, delay_seconds)
+                    self._start(model_id)
                 case Unload(model_id, reason):
                     self._trace.emit("model.leaving", model=model_id, reason=reason)
-                    self._lives[model_id].stop.cancel()
+                    self._lives.stop(model_id)
                 case Grant(ticket, model_id):
                     self._grant(ticket, model_id)
-                case Fail(ticket, _, code, reason):
-                    self._fail(ticket, RequestError(code, sentence(reason)))
+                case Fail(ticket, model_id, code, reason):
+                    self._fail(ticket, self._error(model_id, code, reason))
                 case Cancel(ticket, model_id, code, reason):
-                    self._hosts[model_id].evict(ticket, ErrorInfo(code, sentence(reason)))
+                    self._hosts[model_id].evict(ticket, self._error(model_id, code, reason))
 
-    def _start(self, model_id: str, delay_seconds: float) -> None:
-        self._trace.emit("model.loading", model=model_id)
-        life = self._lives[model_id] = _Life()
-        spec = self._specs[model_id]
-        self._nursery.start_soon(self._live, spec, life, delay_seconds, name=f"model {model_id}")
+    def _start(self, model_id: str) -> None:
+        delay_seconds = self._delays.pop(model_id, 0.0)
+        self._lives.start(self._specs[model_id], self._nursery, delay_seconds)
 
     def _grant(self, ticket: Ticket, model_id: str) -> None:
-        host = self._hosts[model_id]
-        reply = self._replies.pop(ticket)
-        if host.info is None:  # died between its report and the grant; its end is on the way
-            reply.fail(RequestError.of(GONE))
+        reply, host = self._replies.pop(ticket), self._hosts[model_id]
+        if host.info is None:  # it died after its report, and the news is still on its way
+            reply.fail(RequestError.of(gone(model_id)))
         else:
             reply.set(Lease(ticket, host, host.info))
 
-    def _fail(self, ticket: Ticket, error: RequestError) -> None:
+    def _fail(self, ticket: Ticket, error: ErrorInfo) -> None:
         reply = self._replies.pop(ticket, None)
         if reply is not None:
-            reply.fail(error)
+            reply.fail(RequestError.of(error))
 
-    async def _live(self, spec: ModelSpec, life: _Life, delay_seconds: float) -> None:
-        """One life of a model; how it ended is told to the registry as a message."""
-        host = self._hosts[spec.id]
-        began = trio.current_time()
+    def _error(self, model_id: str, code: Code, reason: str) -> ErrorInfo:
+        if code is Code.ENGINE_UNAVAILABLE:
+            exhausted = self._restarts[model_id].exhausted(trio.current_time())
+            return gone(model_id, "exhausted" if exhausted else "restarting")
+        return ErrorInfo(code, f"{reason[:1].upper()}{reason[1:].rstrip('.')}.")
 
-        def ready(info: ModelInfo) -> None:
-            self.ref.tell(_Loaded(spec.id, info, trio.current_time() - began))
+    # ---- its own children ------------------------------------------------------------------
 
-        ended: _Message = _Unloaded(spec.id)
-        parting = CLOSING
-        try:
-            with life.stop:
-                await trio.sleep(delay_seconds)
-                result = await contained(lambda: self._run_model(spec, host, ready))
-                ended, parting = self._ended(spec.id, result), GONE
-        finally:
-            # Also when all is cancelled from outside: nobody may wait for this model any more.
-            host.close(parting)
-        self.ref.tell(ended)
+    def _on_measured(self, model_id: str, measured_bytes: int) -> None:
+        self.ref.tell(_Measured(model_id, measured_bytes))
 
-    def _ended(self, model_id: str, result: outcome.Outcome[ErrorInfo | None]) -> _Message:
-        if isinstance(result, outcome.Error):
-            causes = ", ".join(describe(leaf) for leaf in leaves(result.error))
-            self._trace.emit("model.crashed", model=model_id, reason=causes)
-            return _Died(model_id)
-        error = result.unwrap()
-        return _Died(model_id) if error is None else _LoadFailed(model_id, error)
+    async def _watch_idle(self) -> None:
+        while True:
+            due = self._residency.next_idle(self._idle_seconds)
+            now = trio.current_time()
+            # Without an idle model none can be due sooner than a whole period from now.
+            await trio.sleep(self._idle_seconds if due is None else max(due - now, 0.0))
+            self.ref.tell(_Idle())
+            await trio.lowlevel.checkpoint()
 
     # ---- reports ---------------------------------------------------------------------------
 
@@ -267,34 +292,8 @@ class Registry(Actor[_Message]):
         """Every model that can be asked for. `waiting` counts the requests that queue for one."""
         known = {residence.id: residence for residence in self._residency.snapshot().models}
         return tuple(
-            self._report(self._hosts[model_id], known.get(model_id), waiting(model_id), max_rows)
-            for model_id in self._specs
-        )
-
-    def _report(
-        self, host: Host, residence: Residence | None, waiting: int, max_rows: int
-    ) -> ModelReport:
-        figures, totals = host.figures, host.totals()
-        batch = BatchReport(
-            max_rows,
-            figures.running_rows,
-            waiting,
-            totals.submitted_rows,
-            totals.finished_rows,
-            totals.cancelled_rows,
-            figures.kv_bytes,
-        )
-        report = ModelReport(host.id, "never_loaded", info=host.info, batch=batch)
-        if residence is None:
-            return report
-        return attrs.evolve(
-            report,
-            state=residence.state,
-            bytes=residence.bytes,
-            pinned=residence.pinned,
-            leases=residence.leases,
-            last_used_at=residence.last_used_at,
-            memory=figures.memory,
+            model_report(host, known.get(host.id), waiting(host.id), max_rows)
+            for host in self._hosts.values()
         )
 
     def totals(self) -> Totals:
@@ -302,9 +301,4 @@ class Registry(Actor[_Message]):
         return sum((host.totals() for host in self._hosts.values()), start=Totals())
 
     def __repr__(self) -> str:
-        return f"<Registry {len(self._lives)} lives | {self._residency!r}>"
-
-
-def sentence(reason: str) -> str:
-    """A reason from below, as an English sentence for a client."""
-    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
+        return f"<Registry {self._residency!r} | {self._lives!r}>"

@@ -46,6 +46,8 @@ class ModelReport:
     state: ModelState
     bytes: int = 0
     pinned: bool = False
+    # Died too often: refuses until it is loaded or unloaded by hand.
+    exhausted: bool = False
     leases: int = 0
     # Seconds on the run's clock; None before the first lease.
     last_used_at: float | None = None

@@ -16,6 +16,7 @@ import trio
 
 from headrace.actors.admission import Admission, CloseToNew
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
+from headrace.actors.lives import CLOSING
 from headrace.actors.local import EngineLimits, LocalRunner, ModelSpec
 from headrace.actors.messages import Ticket
 from headrace.actors.registry import Registry
@@ -31,7 +32,6 @@ from headrace.runtime.settings import Settings
 from headrace.runtime.thread import ThreadFactory, open_thread
 from headrace.runtime.trace import Trace
 
-CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
 # Beyond the watchdog's limit: what a hung engine takes to be found, and its scope to be left.
 SEAT_MARGIN_SECONDS = 10.0
 SCOPE_MARGIN_SECONDS = 15.0
@@ -58,6 +58,8 @@ class Runtime:
         self._idle.set()
         self._cancelled: dict[CancelReason, int] = dict.fromkeys(CANCEL_REASONS, 0)
         self.draining = False
+        # Nothing runs any more; requests that still come are answered so.
+        self.closed = False
 
     # ---- requests ------------------------------------------------------------------------
 
@@ -86,7 +88,12 @@ class Runtime:
         if not self._live:
             self._idle = trio.Event()
         self._live[ticket] = generation
-        self._nursery.start_soon(run_stages, self._stages, generation, name=f"stages {ticket}")
+        if self.closed:
+            generation.put(Failed(CLOSING))
+            generation.released.set()
+        else:
+            name = f"stages {ticket}"
+            self._nursery.start_soon(run_stages, self._stages, generation, name=name)
         return generation
 
     def _finish(self, generation: Generation) -> None:
@@ -189,6 +196,7 @@ async def open_runtime(
         budget_bytes=budget_bytes,
         restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
         end_seconds=settings.step_timeout_s + SEAT_MARGIN_SECONDS,
+        idle_seconds=settings.idle_unload_s,
         trace=trace,
     )
     admission = Admission(settings.max_rows, settings.queue_limit, trace)
@@ -207,6 +215,7 @@ async def open_runtime(
             runtime.end_all(CLOSING)
             with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
                 await runtime.wait_released()
+            runtime.closed = True
             nursery.cancel_scope.cancel()
 
 

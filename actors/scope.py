@@ -14,6 +14,7 @@ import trio
 
 from headrace.actors.admission import Admission
 from headrace.actors.generation import Generation
+from headrace.actors.lives import CLOSING
 from headrace.actors.registry import Registry
 from headrace.runtime.contracts import Accepted, Failed, Finished, Usage, Warning_
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
@@ -57,11 +58,13 @@ async def run_stages(stages: Stages, generation: Generation) -> None:
     except RequestError as error:
         generation.put(Failed(error.info))
     except ActorDied:
-        generation.put(Failed(ErrorInfo(Code.CLOSED, "The server is closing.")))
+        generation.put(Failed(CLOSING))
     except Exception as error:
         stages.trace.emit("request.crashed", generation.ticket, error=repr(error))
         generation.put(Failed(ErrorInfo(Code.INTERNAL_ERROR, "The request failed.")))
     finally:
+        # Whatever happened, whoever reads comes to an end; an end that is there stays.
+        generation.put(Failed(CLOSING))
         generation.stage = "ended"
         generation.released.set()
 

@@ -29,6 +29,11 @@ class RestartBudget:
             return 0.0
         return min(FIRST_BACKOFF_SECONDS * 2.0 ** (recent - 1), MOST_BACKOFF_SECONDS)
 
+    def exhausted(self, now: float) -> bool:
+        """Whether one more death within the period would not be followed by a restart."""
+        recent = sum(death > now - self._period_seconds for death in self._deaths)
+        return recent >= self._limit
+
     def reset(self) -> None:
         """Somebody asked for the child by hand: start counting anew."""
         self._deaths.clear()

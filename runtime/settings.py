@@ -104,6 +104,10 @@ class Settings:
     )
     prompt_cache_bytes: Bytes = setting(8 * GIB, "most bytes of kept prompt prefixes")
 
+    idle_unload_s: SecondsOrZero = setting(
+        0.0, "seconds unused until a model is unloaded; 0: never"
+    )
+
     # -- ends and failures
     shutdown_timeout_s: SecondsOrZero = setting(30.0, "seconds for requests to end at a stop")
     step_timeout_s: Seconds = setting(60.0, "seconds after which a step counts as hung")

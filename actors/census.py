@@ -1,0 +1,43 @@
+"""Reports of the models, put together from where each part is known."""
+
+from __future__ import annotations
+
+import attrs
+
+from headrace.actors.host import Host
+from headrace.actors.reports import BatchReport, ModelReport
+from headrace.actors.residence import Residence
+
+
+def model_report(
+    host: Host, residence: Residence | None, waiting_rows: int, max_rows: int
+) -> ModelReport:
+    """One model; `residence` is None before anybody asked for it."""
+    report = ModelReport(
+        host.id, "never_loaded", info=host.info, batch=batch_report(host, waiting_rows, max_rows)
+    )
+    if residence is None:
+        return report
+    return attrs.evolve(
+        report,
+        state=residence.state,
+        exhausted=residence.exhausted,
+        bytes=residence.bytes,
+        pinned=residence.pinned,
+        leases=residence.leases,
+        last_used_at=residence.last_used_at,
+        memory=host.figures.memory,
+    )
+
+
+def batch_report(host: Host, waiting_rows: int, max_rows: int) -> BatchReport:
+    figures, totals = host.figures, host.totals()
+    return BatchReport(
+        max_rows=max_rows,
+        running_rows=figures.running_rows,
+        waiting_rows=waiting_rows,
+        submitted_rows=totals.submitted_rows,
+        finished_rows=totals.finished_rows,
+        cancelled_rows=totals.cancelled_rows,
+        kv_bytes=figures.kv_bytes,
+    )
