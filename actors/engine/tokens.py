@@ -71,6 +71,13 @@ class TextTokenizer:
         return self._vocab_size
 
     @property
+    def newline_tokens(self) -> frozenset[int]:
+        """Tokens that are a new line and nothing else."""
+        if self._pieces is None:
+            return frozenset(self._encode("\n"))
+        return frozenset(n for n, piece in enumerate(self._pieces.table) if piece == b"\n")
+
+    @property
     def has_chat_template(self) -> bool:
         return self._template is not None
 

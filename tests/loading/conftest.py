@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import mlx.core as mx
 import pytest
+from mlx_lm.models import gemma3_text, llama, mamba
+from mlx_lm.utils import quantize_model, save_model
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -19,6 +24,7 @@ from tokenizers import (
 )
 
 TokenizerWriter: TypeAlias = Callable[..., Path]
+ModelWriter: TypeAlias = Callable[..., Path]
 
 CORPUS = [
     "the cat sat on the mat, and the dog ate the bone.",
@@ -122,3 +128,78 @@ def tokenizer_kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 def tokenizer_folder(tmp_path: Path) -> TokenizerWriter:
     """Call it with a kind and settings for a folder with that tokenizer."""
     return lambda kind="byte level", **config: write_tokenizer(tmp_path / "model", kind, **config)
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 384,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+    "eos_token_id": 2,
+}
+GEMMA = {
+    "model_type": "gemma3_text",
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "vocab_size": 384,
+    "sliding_window": 8,
+    "sliding_window_pattern": 3,
+    "max_position_embeddings": 1024,
+}
+MAMBA = {
+    "model_type": "mamba",
+    "vocab_size": 384,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "state_size": 8,
+    "num_hidden_layers": 2,
+    "conv_kernel": 4,
+    "use_bias": False,
+    "use_conv_bias": True,
+    "time_step_rank": 8,
+}
+FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "llama": (llama, LLAMA),
+    "gemma": (gemma3_text, GEMMA),
+    "mamba": (mamba, MAMBA),
+}
+
+
+def write_model(
+    folder: Path,
+    family: str = "llama",
+    *,
+    dtype: mx.Dtype = mx.float32,
+    quantize: dict[str, Any] | None = None,
+    seed: int = 1,
+    **config: Any,
+) -> Path:
+    """A random model with a tokenizer, as mlx-lm saves them; `config` adds to its config."""
+    module, settings = FAMILIES[family]
+    settings = {**settings, **config}
+    mx.random.seed(seed)
+    model = module.Model(module.ModelArgs.from_dict(settings))
+    model.set_dtype(dtype)
+    if quantize is not None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            model, settings = quantize_model(model, settings, **quantize)
+    save_model(folder, model)
+    (folder / "config.json").write_text(json.dumps(settings))
+    return write_tokenizer(folder, chat_template=CHATML)
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> ModelWriter:
+    """Call it with a family, a dtype, a quantization and settings for a folder with that model."""
+    mx.set_default_device(mx.cpu)
+    return lambda *family, name="tiny", **options: write_model(tmp_path / name, *family, **options)
