@@ -31,9 +31,12 @@ DEV_EXTRAS = [dev$(if $(BACKEND),$(comma)$(BACKEND))]
 SCRIPTS = $(foreach folder,bench examples,$(if $(wildcard $(folder)/*.py),$(folder)))
 SOURCES = $(shell find runtime actors http $(SCRIPTS) -name '*.py')
 TESTS = $(shell find tests -name '*.py')
-ASYNC_RULES := ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC109,ASYNC110,ASYNC111,ASYNC113,ASYNC119,ASYNC120,ASYNC121,ASYNC123,ASYNC128
-# Not for tests: those need not checkpoint on every path, and their fixtures are generators.
-ASYNC_API_RULES := ASYNC900,ASYNC910
+# 102 is left out: it does not know our bounded_cleanup; tests/test_layers.py has a rule that does.
+ASYNC_RULES := ASYNC101,ASYNC103,ASYNC104,ASYNC109,ASYNC110,ASYNC119,ASYNC120,ASYNC121,ASYNC123,ASYNC128
+# Not for tests: those build what these forbid, and their fixtures are generators.
+ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
+# For the kernel alone: handlers above it are async because their callers are.
+ASYNC_KERNEL_RULES := ASYNC910
 
 .PHONY: help venv test check lint types async format serve bench explore soak slow lock clean
 
@@ -54,7 +57,8 @@ types: $(DEV)
 	$(BIN)/mypy --exclude '^tests/typing/' tests $(SCRIPTS)
 
 async: $(DEV)
-	$(BIN)/flake8-async --enable $(ASYNC_RULES),$(ASYNC_API_RULES) $(SOURCES)
+	$(BIN)/flake8-async --enable $(ASYNC_RULES),$(ASYNC_SOURCE_RULES) $(SOURCES)
+	$(BIN)/flake8-async --enable $(ASYNC_KERNEL_RULES) $(filter runtime/%,$(SOURCES))
 	$(BIN)/flake8-async --enable $(ASYNC_RULES) $(TESTS)
 
 format: $(DEV)  ## put every file in the house's format

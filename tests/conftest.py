@@ -10,6 +10,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+pytest_plugins = ["headrace.runtime.testing.pytest_plugin"]
+
 # The cache is expensive to fill; every other variable would change what the tests see.
 KEPT_VARIABLES = {"HEADRACE_HOME"}
 # Idle threads of trio's cache, and the one that tqdm keeps for its bars.

@@ -41,12 +41,14 @@ LAYERS: dict[str, list[str]] = {
         "headrace.actors.library", "headrace.runtime",
         "attrs", "filelock", "huggingface_hub", "msgspec", "platformdirs", "rich",
     ],
+    "actors/text/*": ["headrace.actors.text", "headrace.runtime", "attrs", "msgspec", "regex"],
     "actors/*": ["headrace.actors", "headrace.runtime", "attrs", "msgspec", "outcome", "trio"],
     "http/wire/*": ["headrace.http.wire", "headrace.runtime", "attrs", "msgspec"],
     "http/*": [
         "headrace.http", "headrace.actors", "headrace.runtime",
-        "attrs", "click", "h11", "hypercorn", "msgspec", "platformdirs", "prometheus_client",
-        "quart", "quart_trio", "rich", "structlog", "trio", "werkzeug",
+        "attrs", "backports.zstd", "click", "compression.zstd", "h11", "hypercorn", "msgspec",
+        "platformdirs", "prometheus_client", "quart", "quart_trio", "rich", "structlog", "trio",
+        "werkzeug",
     ],
 }  # fmt: skip
 
@@ -87,6 +89,10 @@ ONLY_IN: dict[str, list[str]] = {
 }
 TEST_KIT = "runtime/testing/*"
 SHIELD_ONLY_IN = ["runtime/cleanup.py"]
+
+# Awaits that a clean-up may make outside `bounded_cleanup`: they open one themselves, or end at
+# once.
+BOUNDED_IN_THEMSELVES = {"aclose_forcefully", "cancel_shielded_checkpoint", "conclude"}
 
 LINES_IN_A_FILE = 400
 LINES_IN_A_FUNCTION = 60
@@ -153,6 +159,43 @@ def one_shield(name: str, tree: ast.AST) -> Iterator[str]:
             yield f"{name}:{node.lineno} touches a shield"
 
 
+def bounded_ends(name: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        for statement in cleanup_of(node):
+            for found in unbounded(statement):
+                yield f"{name}:{found.lineno} waits without a bound in a clean-up"
+
+
+def cleanup_of(node: ast.AST) -> list[ast.stmt]:
+    """The statements of a node that also run when the scope is cancelled."""
+    if isinstance(node, ast.Try):
+        caught = [h for h in node.handlers if h.type is None or "BaseEx" in ast.unparse(h.type)]
+        caught += [h for h in node.handlers if h.type and "Cancelled" in ast.unparse(h.type)]
+        return node.finalbody + [statement for handler in caught for statement in handler.body]
+    if isinstance(node, ast.AsyncFunctionDef) and node.name == "__aexit__":
+        return node.body
+    return []
+
+
+def unbounded(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    if isinstance(node, ast.With) and "bounded_cleanup" in map(callee, node.items):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return
+    if isinstance(node, ast.AsyncFor | ast.AsyncWith):
+        yield node
+    if isinstance(node, ast.Await) and callee(node) not in BOUNDED_IN_THEMSELVES:
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from unbounded(child)
+
+
+def callee(node: ast.Await | ast.withitem) -> str:
+    """The last name of what is called: `conclude` in `await self.ref.conclude(message)`."""
+    call = node.value if isinstance(node, ast.Await) else node.context_expr
+    return ast.unparse(call.func).split(".")[-1] if isinstance(call, ast.Call) else ""
+
+
 def small_files(name: str, tree: ast.AST) -> Iterator[str]:
     lines = max((getattr(node, "end_lineno", 0) or 0 for node in ast.walk(tree)), default=0)
     if lines > LINES_IN_A_FILE:
@@ -167,7 +210,15 @@ def small_functions(name: str, tree: ast.AST) -> Iterator[str]:
                 yield f"{name}:{node.lineno} {node.name} has {lines} lines"
 
 
-RULES: list[Rule] = [direction, places, purity, one_shield, small_files, small_functions]
+RULES: list[Rule] = [
+    direction,
+    places,
+    purity,
+    one_shield,
+    bounded_ends,
+    small_files,
+    small_functions,
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -202,12 +253,22 @@ def test_the_tree_keeps(rule: Rule) -> None:
         (purity, "http/wire/x.py", "import trio.lowlevel"),
         (one_shield, "runtime/x.py", "trio.CancelScope(shield=True)"),
         (one_shield, "runtime/x.py", "scope.shield = wanted"),
+        (bounded_ends, "runtime/x.py", "try: pass\nfinally: await end()"),
+        (bounded_ends, "runtime/x.py", "try: pass\nexcept BaseException: await end()"),
+        (bounded_ends, "runtime/x.py", "try: pass\nexcept (A, trio.Cancelled): await end()"),
+        (bounded_ends, "runtime/x.py", "async def __aexit__(self): await self.end()"),
+        (bounded_ends, "runtime/x.py", "try: pass\nfinally:\n  async with x: pass"),
         (small_files, "runtime/x.py", "\n" * LINES_IN_A_FILE + "x = 1"),
         (small_functions, "runtime/x.py", "def f():\n" + "    x = 1\n" * LINES_IN_A_FUNCTION),
     ],
 )
 def test_a_breach_is_seen(rule: Rule, name: str, text: str) -> None:
     assert list(rule(name, ast.parse(text)))
+
+
+def test_a_bounded_clean_up_is_none() -> None:
+    text = "try: pass\nfinally:\n  with bounded_cleanup(1): await end()\n  await ref.conclude(m)"
+    assert not list(bounded_ends("runtime/x.py", ast.parse(text)))
 
 
 @pytest.mark.parametrize("pattern", [*PURE, *SHIELD_ONLY_IN])
