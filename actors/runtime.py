@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -17,8 +17,9 @@ import trio
 from headrace.actors.admission import Admission, CloseToNew
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
 from headrace.actors.lives import CLOSING
-from headrace.actors.local import EngineLimits, LocalRunner, ModelSpec
+from headrace.actors.local import EngineLimits, LocalRunner
 from headrace.actors.messages import Ticket
+from headrace.actors.provision import Provision, provide
 from headrace.actors.registry import Registry
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.actors.routing import Names
@@ -26,7 +27,6 @@ from headrace.actors.scope import Limits, Stages, run_stages
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import CancelReason, Failed, InferenceRequest
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
-from headrace.runtime.ports import Loader
 from headrace.runtime.restart import RestartBudget
 from headrace.runtime.settings import Settings
 from headrace.runtime.thread import ThreadFactory, open_thread
@@ -177,23 +177,25 @@ class Runtime:
 async def open_runtime(
     settings: Settings,
     *,
-    loader: Loader,
-    models: Sequence[ModelSpec],
-    budget_bytes: int,
+    provision: Provision | None = None,
     threads: ThreadFactory = open_thread,
 ) -> AsyncIterator[Runtime]:
-    """A running runtime over `models`; the first one is current and is loaded at once.
+    """A running runtime over the models of this machine, or those of `provision`.
 
-    `budget_bytes` bounds the bytes of resident models. Leaving refuses newcomers, ends what is
-    in flight (code `closed`), and frees the models.
+    The first model is current and is loaded at once. Leaving refuses newcomers, ends what is in
+    flight (code `closed`), and frees the models. Raises `RequestError` for a model that is named
+    in the settings and cannot be found.
     """
+    if provision is None:
+        provision = await trio.to_thread.run_sync(provide, settings)
+    models = provision.models
     trace = Trace()
     limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
     registry = Registry(
         models,
         Names(settings.aliases, settings.model_names, settings.unknown_model == "current"),
-        LocalRunner(loader, threads, limits, trace),
-        budget_bytes=budget_bytes,
+        LocalRunner(provision.loader, threads, limits, trace),
+        budget_bytes=provision.budget_bytes,
         restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
         end_seconds=settings.step_timeout_s + SEAT_MARGIN_SECONDS,
         idle_seconds=settings.idle_unload_s,

@@ -1,4 +1,4 @@
-"""A runtime for the models of this machine, for the command line and the app's own factory."""
+"""A runtime from the environment alone, for servers that know no more than the app's name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,12 @@ from headrace.runtime.settings import Settings
 
 
 def settings_of_environment() -> Settings:
-    """Raises `SettingError`."""
+    """Raises `SettingError`, which names the setting and where it was set."""
     file = os.environ.get(CONFIG_VARIABLE)
     return resolve(file=Path(file) if file else None, environ=os.environ).settings
 
 
 @asynccontextmanager
-async def open_serving(settings: Settings) -> AsyncIterator[Runtime]:
-    async with open_runtime(settings) as runtime:  # type: ignore[call-arg]
-        yield runtime
-
-
-@asynccontextmanager
 async def open_from_environment() -> AsyncIterator[Runtime]:
-    async with open_serving(settings_of_environment()) as runtime:
+    async with open_runtime(settings_of_environment()) as runtime:
         yield runtime

@@ -175,3 +175,5 @@ class ModelInfo:
     model_type: str = ""
     dtype: str = ""
     has_chat_template: bool = True
+    # What multiplies its matrices, in words.
+    blas: str = ""

@@ -8,6 +8,7 @@ import attrs
 
 from headrace.actors.generation import Generation
 from headrace.actors.local import ModelSpec
+from headrace.actors.provision import Provision
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.runtime.contracts import (
     Delta,
@@ -38,13 +39,11 @@ def open_scripted(
     """
     loader = loader if loader is not None else ScriptedLoader()
     specs = [ModelSpec(model.id, model.id, model.weights_bytes) for model in loader.models.values()]
+    if budget_bytes is None:
+        budget_bytes = sum(spec.estimate_bytes for spec in specs)
     return open_runtime(
         settings if settings is not None else Settings(),
-        loader=loader,
-        models=specs,
-        budget_bytes=budget_bytes
-        if budget_bytes is not None
-        else sum(spec.estimate_bytes for spec in specs),
+        provision=Provision(tuple(specs), loader, budget_bytes),
         threads=inline_threads(loader.device),
     )
 
