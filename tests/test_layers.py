@@ -74,7 +74,7 @@ NOT_IN_PURE = {"asyncio", "random", "secrets", "threading", "time", "trio", "uui
 ONLY_IN: dict[str, list[str]] = {
     "asyncio": [],
     # The real engine; everything else sees an engine through its port.
-    "headrace.actors.engine": ["actors/engine/*", "actors/runtime.py", "http/cli.py"],
+    "headrace.actors.engine": ["actors/engine/*", "actors/provision.py"],
     "logging": ["http/*"],
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],
@@ -92,7 +92,7 @@ SHIELD_ONLY_IN = ["runtime/cleanup.py"]
 
 # Awaits that a clean-up may make outside `bounded_cleanup`: they open one themselves, or end at
 # once.
-BOUNDED_IN_THEMSELVES = {"aclose_forcefully", "cancel_shielded_checkpoint", "conclude"}
+BOUNDED_IN_THEMSELVES = {"_stop", "aclose_forcefully", "cancel_shielded_checkpoint", "conclude"}
 
 LINES_IN_A_FILE = 400
 LINES_IN_A_FUNCTION = 60
