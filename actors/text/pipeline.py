@@ -1,4 +1,4 @@
-"""One row's tokens into the text that may be shown."""
+"""One row's tokens into what its client may see."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ from collections.abc import Sequence
 
 import attrs
 
+from headrace.actors.text.events import AnswerEvent
+from headrace.actors.text.shares import TokenShare
 from headrace.actors.text.stops import StopMatcher
 from headrace.runtime.ports import Decoder
 
 
 @attrs.frozen
 class PipelineOut:
-    """What one token brought. `stopped`: a stop string is complete, the row is to be ended."""
+    """What one token brought.
+
+    `text` is the visible text, `stopped` says that a stop string is complete and the row is to be
+    ended. Rows with markup have `events`, with the text among them; rows that attribute their
+    tokens have `shares`, each with the output that completes the token's text.
+    """
 
     text: str
     stopped: bool = False
+    events: tuple[AnswerEvent, ...] = ()
+    shares: tuple[TokenShare, ...] = ()
 
 
 _NOTHING = PipelineOut("")
@@ -34,6 +43,14 @@ class TextPipeline:
     def matched_stop(self) -> str | None:
         return None if self._matcher is None else self._matcher.matched
 
+    @property
+    def in_reasoning(self) -> bool:
+        return False
+
+    @property
+    def reasoning_tokens(self) -> int:
+        return 0
+
     def add(self, token: int) -> PipelineOut:
         """Text that this token made visible, without any tail that may begin a stop."""
         text = self._decoder.add(token)
@@ -43,9 +60,9 @@ class TextPipeline:
             return PipelineOut(text)
         return PipelineOut(self._matcher.feed(text), self._matcher.matched is not None)
 
-    def finish(self) -> PipelineOut:
-        """The rest, once, when the row ends other than by a stop string: what decoder and
-        matcher still held. That rest may complete a stop itself."""
+    def finish(self, *, cut: bool = False) -> PipelineOut:
+        """The rest, once, when the row ends other than by a stop string: what was still held.
+        That rest may complete a stop itself. `cut`: the cap ended the row, or the server did."""
         text = self._decoder.flush()
         if self._matcher is None:
             return PipelineOut(text)

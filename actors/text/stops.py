@@ -65,6 +65,11 @@ class StopMatcher:
         # The stop that ended the text; nothing is shown once it is set.
         self.matched: str | None = None
 
+    @property
+    def held(self) -> int:
+        """Characters that wait for more text."""
+        return len(self._held)
+
     def feed(self, text: str) -> str:
         """Take the next piece and give what may be shown of all text so far."""
         if self.matched is not None:
@@ -82,8 +87,10 @@ class StopMatcher:
         return self._hold(self._held + text, held)
 
     def flush(self) -> str:
-        """Give what is still held: the text has ended without completing a stop."""
+        """Give what is still held: the text has ended, and any more would be another text."""
         held, self._held = self._held, ""
+        for pattern in self._patterns:
+            pattern.held = 0
         return held
 
     def _end_with(self, stop: str, text: str) -> str:
