@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from headrace.actors.engine.tokens import TextTokenizer
 from headrace.runtime.contracts import Message, Prompt
@@ -250,11 +251,15 @@ def test_a_prompt_of_no_tokens_is_refused(tokenizer_with: Any) -> None:
     assert refusal(tokenizer_with(), Prompt(tokens=())).code is Code.INVALID_VALUE
 
 
-def test_a_prompt_longer_than_the_tokenizer_expects_stays_whole(tokenizer_with: Any) -> None:
-    tokenizer = tokenizer_with(model_max_length=16)
+def test_a_prompt_longer_than_the_tokenizer_expects_stays_whole(tokenizer_folder: Any) -> None:
+    folder = tokenizer_folder(model_max_length=16)
+    file = str(folder / "tokenizer.json")
+    shortening = Tokenizer.from_file(file)
+    shortening.enable_truncation(16)
+    shortening.save(file)
+    tokenizer = TextTokenizer.read(folder)
     text = "the cat sat on the mat, " * 50
-    tokens = tokenizer.build(Prompt(text=text))
-    assert tokenizer._tokenizer.decode(tokens) == text
+    assert tokenizer._decode(tokenizer.build(Prompt(text=text))) == text
 
 
 # ---- the rest -----------------------------------------------------------------------------
