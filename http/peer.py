@@ -39,6 +39,11 @@ class Peer(TCPServer):
         self._stream = stream
         self._header_seconds = header_seconds
 
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        # Nobody is there any more, so there is nothing to wait for between requests.
+        await self.idle_task.stop()
+
     async def _idle_timeout(self) -> None:
         """hypercorn runs this while no request is being answered, and cancels it at a head."""
         with trio.CancelScope() as wait:

@@ -16,9 +16,8 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 
-from headrace.actors.runtime import Runtime
+from headrace.actors.runtime import Runtime, open_runtime
 from headrace.http.app import App, create_app
-from headrace.http.opening import open_serving
 from headrace.http.peer import Peer
 from headrace.http.streams import BoundedListener, BoundedStream
 from headrace.runtime.errors import Code, ErrorInfo
@@ -76,7 +75,7 @@ async def serve(
 
     `task_status` gets the `Server` when its addresses are bound; the model may still be loading.
     """
-    async with open_serving(settings) as runtime:
+    async with open_runtime(settings) as runtime:
         await serve_runtime(runtime, task_status=task_status)
 
 

@@ -15,7 +15,7 @@ PIECE_BYTES = 16 * 1024
 # What a client gets to finish its upload and read the answer after we are done with it.
 LINGER_SECONDS = 2.0
 
-READER_GONE = "the peer has stopped reading or is gone"
+PEER_GONE = "the peer is gone, or has stopped reading"
 
 
 class BoundedStream(trio.abc.HalfCloseableStream):
@@ -33,9 +33,8 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         self._stall_seconds = stall_seconds
         self._sending: trio.CancelScope | None = None
         self._reading: trio.CancelScope | None = None
-        # The peer takes nothing any more; it sends nothing any more; our end was sent.
+        # The peer has left or was given up.
         self._gone = False
-        self._read_to_end = False
         self._eof_sent = False
         self._lingering = False
 
@@ -45,7 +44,7 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         """Raises `BrokenResourceError` when the peer takes nothing for `stall_seconds`."""
         if self._gone:
             await trio.lowlevel.checkpoint()
-            raise trio.BrokenResourceError(READER_GONE)
+            raise trio.BrokenResourceError(PEER_GONE)
         with trio.CancelScope() as scope:
             self._sending = scope
             try:
@@ -57,7 +56,7 @@ class BoundedStream(trio.abc.HalfCloseableStream):
                 self._sending = None
         # Part of a piece may be out: nothing sent from now on would make sense.
         self.give_up()
-        raise trio.BrokenResourceError(READER_GONE)
+        raise trio.BrokenResourceError(PEER_GONE)
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._inner.wait_send_all_might_not_block()
@@ -67,41 +66,41 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         await self._inner.send_eof()
 
     def give_up(self) -> None:
-        """End a send that waits, and refuse all further ones."""
+        """End a send and a read that wait, and refuse all further ones: the peer is given up."""
         self._gone = True
-        if self._sending is not None:
-            self._sending.cancel("peer gone")
+        for waiting in (self._sending, self._reading):
+            if waiting is not None:
+                waiting.cancel("peer given up")
 
     # ---- receiving -------------------------------------------------------------------------
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if self._gone:
+            await trio.lowlevel.checkpoint()
+            raise trio.ClosedResourceError(PEER_GONE)
         with trio.CancelScope(deadline=self._linger_until()) as scope:
             self._reading = scope
             try:
                 return await self._receive(max_bytes)
             finally:
                 self._reading = None
-        self._read_to_end = True
-        raise trio.ClosedResourceError("the answer is out and the peer keeps sending")
+        self.give_up()
+        raise trio.ClosedResourceError(PEER_GONE)
 
     async def _receive(self, max_bytes: int | None) -> bytes | bytearray:
         while True:
             try:
                 data = await self._inner.receive_some(max_bytes)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._end_reading()
+                self.give_up()
                 raise
             if not data:
-                self._end_reading()
+                # A half-closed connection is a disconnect: nobody waits for what we send.
+                self.give_up()
                 return data
             if not self._lingering:
                 self._tell_received()
                 return data
-
-    def _end_reading(self) -> None:
-        """A half-closed connection is a disconnect: nobody waits for what we send."""
-        self._read_to_end = True
-        self.give_up()
 
     def _tell_received(self) -> None:
         told, self.on_received = self.on_received, None
@@ -116,7 +115,7 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         Closing a socket that holds unread bytes resets the connection, and the reset may overtake
         the answer: a client still sending a body that was refused would never learn why.
         """
-        if self._eof_sent and not self._read_to_end:
+        if self._eof_sent and not self._gone:
             self._lingering = True
             if self._reading is not None:
                 self._reading.deadline = self._linger_until()
