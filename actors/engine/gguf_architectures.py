@@ -30,6 +30,14 @@ _LLAMA_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_GEMMA3_LAYER = {
+    **_LLAMA_LAYER,
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 _TENSOR_NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
 _ROPE_FACTORS = "rope_freqs.weight"
 
@@ -70,7 +78,7 @@ class Llama:
             "vocab_size": _rows(header, "token_embd.weight"),
             "max_position_embeddings": field("context_length"),
             "rope_theta": field("rope.freq_base", 10000.0),
-            "rope_scaling": _linear_scaling(header),
+            "rope_scaling": _linear_scaling(header, "llama"),
             "attention_bias": "blk.0.attn_q.bias" in names,
             "mlp_bias": "blk.0.ffn_up.bias" in names,
             "tie_word_embeddings": "output.weight" not in names,
@@ -91,12 +99,53 @@ class Llama:
         return placed, value
 
 
-def architecture_of(header: Header) -> Llama:
+@attrs.frozen
+class Gemma3:
+    """Gemma 3's text part: windows on five layers of six, norms around the parts."""
+
+    config: Json
+
+    @classmethod
+    def of(cls, header: Header) -> Gemma3:
+        field = _fields(header, "gemma3")
+        heads, head_dim = field("attention.head_count"), field("attention.key_length")
+        config = {
+            "architectures": ["Gemma3ForCausalLM"],
+            "model_type": "gemma3_text",
+            "hidden_size": field("embedding_length"),
+            "num_hidden_layers": field("block_count"),
+            "intermediate_size": field("feed_forward_length"),
+            "num_attention_heads": heads,
+            "num_key_value_heads": field("attention.head_count_kv", heads),
+            "head_dim": head_dim,
+            # Not in the file. The 27B model alone scales by another number.
+            "query_pre_attn_scalar": 168 if field("block_count") == 62 else head_dim,
+            "rms_norm_eps": field("attention.layer_norm_rms_epsilon"),
+            "vocab_size": _rows(header, "token_embd.weight"),
+            "max_position_embeddings": field("context_length"),
+            "rope_theta": field("rope.freq_base"),
+            "rope_local_base_freq": 10000.0,
+            "rope_scaling": _linear_scaling(header, "gemma3"),
+            "sliding_window": field("attention.sliding_window"),
+            "sliding_window_pattern": 6,
+            "tie_word_embeddings": True,
+        }
+        return cls(config)
+
+    def place(self, name: str, value: mx.array) -> tuple[str, mx.array]:
+        # The file holds what a norm multiplies by; the model adds the one itself.
+        return _mlx_name(name, _GEMMA3_LAYER), value - 1 if "norm" in name else value
+
+
+def architecture_of(header: Header) -> Llama | Gemma3:
     """Raises `RequestError` (load-failed) that names what is not supported."""
-    name = header.metadata.get("general.architecture")
-    if name != "llama":
-        raise refused(f"architecture {name!r} is not supported; supported: llama")
-    return Llama.of(header)
+    match header.metadata.get("general.architecture"):
+        case "llama":
+            return Llama.of(header)
+        case "gemma3":
+            return Gemma3.of(header)
+        case other:
+            raise refused(f"architecture {other!r} is not supported; supported: llama, gemma3")
 
 
 def _fields(header: Header, prefix: str) -> Any:
@@ -137,13 +186,13 @@ def _half_split(value: mx.array, heads: int) -> mx.array:
     return pairs.swapaxes(1, 2).reshape(value.shape)
 
 
-def _linear_scaling(header: Header) -> Json | None:
-    kind = header.metadata.get("llama.rope.scaling.type", "none")
+def _linear_scaling(header: Header, prefix: str) -> Json | None:
+    kind = header.metadata.get(f"{prefix}.rope.scaling.type", "none")
     if kind == "none":
         return None
     if kind != "linear":
         raise refused(f"rope scaling {kind!r} is not supported; supported: none, linear, llama3")
-    return {"rope_type": "linear", "factor": header.metadata["llama.rope.scaling.factor"]}
+    return {"rope_type": "linear", "factor": _fields(header, prefix)("rope.scaling.factor")}
 
 
 def _llama3_scaling(factors: mx.array, config: Json) -> Json:

@@ -140,7 +140,8 @@ class Library:
 
     def _from_registry(self, model: RegistryModel, report: Report) -> ModelFolder:
         def build(folder: Path) -> None:
-            fetching = f"fetching {model.id} ({model.size_bytes / 1e6:.0f} MB)"
+            size = f"{model.size_bytes / 1e6:.0f} MB"
+            fetching = f"fetching {model.id} ({size}, {model.licence})"
             report(fetching, 0.0)
             work = folder / "work"
             work.mkdir()

