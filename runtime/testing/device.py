@@ -33,8 +33,10 @@ class ScriptedDevice:
     peak_bytes: int = attrs.field(default=0, init=False)
     # Seconds that were spent in all; a hang is not counted.
     busy_seconds: float = attrs.field(default=0.0, init=False)
+    # A call hangs, and nobody has released it.
     hung: bool = attrs.field(default=False, init=False)
     _pending_seconds: float = attrs.field(default=0.0, init=False)
+    _pending_hang: bool = attrs.field(default=False, init=False)
     _released: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def spend(self, seconds: float) -> None:
@@ -46,13 +48,17 @@ class ScriptedDevice:
             self.sleep(seconds)
 
     def hang(self) -> None:
-        """Let the call in progress never return, or not before `release`."""
+        """Let the call in progress never return, or not before `release`. Others go on."""
         self.hung = True
-        while self.hung and self.sleep is not None:
-            self.sleep(0.001)
+        if self.sleep is None:
+            self._pending_hang = True
+        else:
+            released = self._released
+            while not released.is_set():
+                self.sleep(0.001)
 
     def release(self) -> None:
-        """End a hang; calls made from now on return again."""
+        """End every hang."""
         self.hung = False
         self._released.set()
         self._released = trio.Event()
@@ -60,7 +66,8 @@ class ScriptedDevice:
     async def elapse(self) -> None:
         """Wait for as long as the call that was just made takes."""
         seconds, self._pending_seconds = self._pending_seconds, 0.0
-        if self.hung:
+        hangs, self._pending_hang = self._pending_hang, False
+        if hangs:
             await self._released.wait()
         await trio.sleep(seconds)
 

@@ -86,12 +86,12 @@ def inline_threads(device: ScriptedDevice, *, stop_seconds: float = 10.0) -> Thr
         thread = InlineThread(name, device)
         finished = trio.Event()
 
-        async def serve() -> None:
+        async def work() -> None:
             await thread._serve()
             finished.set()
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve, name=f"thread {name}")
+            nursery.start_soon(work, name=f"thread {name}")
             try:
                 yield thread
             finally:

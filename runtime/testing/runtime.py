@@ -11,6 +11,7 @@ from headrace.actors.local import ModelSpec
 from headrace.actors.provision import Provision
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.runtime.contracts import (
+    Accepted,
     Delta,
     Event,
     Failed,
@@ -24,6 +25,7 @@ from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing.inline import inline_threads
 from headrace.runtime.testing.loader import ScriptedLoader
+from headrace.runtime.thread import ThreadFactory
 
 
 def open_scripted(
@@ -31,11 +33,12 @@ def open_scripted(
     settings: Settings | None = None,
     *,
     budget_bytes: int | None = None,
+    threads: ThreadFactory | None = None,
 ) -> AbstractAsyncContextManager[Runtime]:
-    """A runtime of the loader's models, on the loader's device and without any thread.
+    """A runtime of the loader's models, on the loader's device.
 
-    Use it on a virtual clock: loads, steps and hangs take the device's seconds. Without
-    `budget_bytes` all models fit at once.
+    Without `threads` there is no thread: use it on a virtual clock, on which loads, steps and
+    hangs take the device's seconds. Without `budget_bytes` all models fit at once.
     """
     loader = loader if loader is not None else ScriptedLoader()
     specs = [ModelSpec(model.id, model.id, model.weights_bytes) for model in loader.models.values()]
@@ -44,7 +47,7 @@ def open_scripted(
     return open_runtime(
         settings if settings is not None else Settings(),
         provision=Provision(tuple(specs), loader, budget_bytes),
-        threads=inline_threads(loader.device),
+        threads=threads if threads is not None else inline_threads(loader.device),
     )
 
 
@@ -57,6 +60,13 @@ class Answer:
     @property
     def text(self) -> str:
         return "".join(event.text for event in self.events if isinstance(event, Delta))
+
+    @property
+    def accepted(self) -> Accepted:
+        """Its first event; there is none where the request was refused."""
+        first = self.events[0]
+        assert isinstance(first, Accepted), f"it was refused: {first}"
+        return first
 
     @property
     def end(self) -> Finished | Failed:

@@ -10,6 +10,7 @@ import trio.testing
 
 from headrace.actors.runtime import Runtime
 from headrace.runtime.settings import Settings
+from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.testing.leaks import Baseline
 from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
 from headrace.runtime.testing.runtime import open_scripted
@@ -21,8 +22,16 @@ class Scene:
     """`baseline` was taken before anything happened; steps of the engine count from 1 on."""
 
     runtime: Runtime
-    model: ScriptedModel
+    loader: ScriptedLoader
     baseline: Baseline
+
+    @property
+    def device(self) -> ScriptedDevice:
+        return self.loader.device
+
+    @property
+    def model(self) -> ScriptedModel:
+        return self.loader.model
 
     @property
     def engine(self) -> ScriptedEngine:
@@ -41,4 +50,4 @@ async def open_scene(
     async with open_scripted(loader, settings) as runtime:
         await runtime.load(loader.model.id)
         await trio.testing.wait_all_tasks_blocked()
-        yield Scene(runtime, loader.model, Baseline.of(runtime, loader.model.engines))
+        yield Scene(runtime, loader, Baseline.of(runtime, loader.model.engines))

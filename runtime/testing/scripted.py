@@ -152,6 +152,11 @@ class ScriptedEngine:
         """Rows that are in the batch now."""
         return tuple(self._rows)
 
+    @property
+    def known_rows(self) -> tuple[int, ...]:
+        """Rows that were ever in the batch, in the order in which they joined."""
+        return tuple(self._known)
+
     def row_of(self, text: str) -> int:
         """The one row, present or past, whose prompt holds `text`."""
         found = [

@@ -13,7 +13,6 @@ from headrace.runtime.testing.runtime import ask, asking, open_scripted
 from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.sweep import StepsOf
 
-LOST_LOAD = "a load whose waiter is cancelled ends with an engine that nobody closes"
 EVERY = pytest.mark.parametrize("of", ["task", "run"])
 
 
@@ -36,9 +35,7 @@ async def test_a_request_to_a_resting_model(autojump_clock: MockClock, of: Steps
         assert scene.runtime.statistics().cancelled_total["disconnect"] > 2
 
 
-@pytest.mark.parametrize(
-    "of", ["task", pytest.param("run", marks=pytest.mark.xfail(reason=LOST_LOAD, strict=True))]
-)
+@EVERY
 async def test_a_request_that_waits_for_the_load(autojump_clock: MockClock, of: StepsOf) -> None:
     device = ScriptedDevice()
 

@@ -226,7 +226,6 @@ async def test_an_error_in_the_scope_comes_out_as_itself(autojump_clock: MockClo
         await scene.baseline.settle()
 
 
-@pytest.mark.xfail(reason="a row that never joined is counted as cancelled", strict=True)
 async def test_every_row_that_was_submitted_is_counted_as_finished_or_cancelled(
     autojump_clock: MockClock,
 ) -> None:

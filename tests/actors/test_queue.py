@@ -189,10 +189,8 @@ class TestRoom:
         async with open_scene(ScriptedModel(context_window=100)) as scene:
             prompt = "x" * (90 - self.OVERHEAD)
             answer = await ask(scene.runtime, asking(prompt, max_tokens=50))
-        accepted = answer.events[0]
-        assert isinstance(accepted, Accepted)
-        assert (accepted.prompt_tokens, accepted.max_tokens) == (90, 10)
-        assert len(accepted.warnings) == 1
+        assert (answer.accepted.prompt_tokens, answer.accepted.max_tokens) == (90, 10)
+        assert len(answer.accepted.warnings) == 1
         assert len(answer.text) == 10
 
     async def test_a_prompt_that_fills_the_window_is_refused(
@@ -209,9 +207,7 @@ class TestRoom:
         async with open_scene(ScriptedModel(context_window=60)) as scene:
             answer = await ask(scene.runtime, asking("count"))
         assert len(answer.text) == 60 - self.OVERHEAD - len("count")
-        accepted = answer.events[0]
-        assert isinstance(accepted, Accepted)
-        assert accepted.warnings == ()
+        assert answer.accepted.warnings == ()
 
 
 async def test_an_unknown_model_is_refused_before_anything_else(autojump_clock: MockClock) -> None:

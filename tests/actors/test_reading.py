@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from headrace.runtime.contracts import Accepted, Delta, Failed, Finished
+from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished
 from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import Script, ScriptedModel
@@ -50,7 +50,7 @@ async def test_a_reader_may_look_in_between_without_losing_anything(
 ) -> None:
     async with open_scene() as scene:
         expected = (await ask(scene.runtime, asking("count", max_tokens=20))).text
-        got, silences = [], 0
+        got, silences = list[Event](), 0
         async with scene.runtime.request(asking("count", max_tokens=20)) as generation:
             while not got or not isinstance(got[-1], Finished):
                 with trio.move_on_after(0.004) as scope:

@@ -135,7 +135,7 @@ async def test_text_and_tokens_add_up_in_linear_time() -> None:
 @given(st.lists(st.one_of(st.text(max_size=3).map(Delta), st.just("read"), st.just("cut"))))
 def test_whatever_is_put_is_read_in_order(history: list[Delta | str]) -> None:
     async def scenario() -> tuple[str, int]:
-        sink, read = StreamSink(), []
+        sink, read = StreamSink(), list[Event]()
         for item in history:
             if isinstance(item, Delta):
                 sink.put(item)
@@ -155,7 +155,7 @@ def test_whatever_is_put_is_read_in_order(history: list[Delta | str]) -> None:
 
 def test_under_every_schedule_a_reader_that_is_cut_short_gets_everything_once() -> None:
     async def scenario(choices: Choices) -> list[Event]:
-        sink, read = StreamSink(), []
+        sink, read = StreamSink(), list[Event]()
 
         async def write() -> None:
             for letter in "abcdefgh":

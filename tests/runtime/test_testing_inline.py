@@ -92,7 +92,7 @@ class TestHang:
         assert thread.abandoned
 
     async def test_fails_the_calls_that_it_kept_waiting(self, autojump_clock: MockClock) -> None:
-        device, ends = ScriptedDevice(), []
+        device, ends = ScriptedDevice(), list[float]()
 
         async def ask(fn: Callable[[], object]) -> None:
             with pytest.raises(ActorDied, match="engine"):
@@ -117,6 +117,16 @@ class TestHang:
             assert await thread.run(int) == 0
         assert trio.current_time() == 3
         assert not _inline(thread).abandoned
+
+    async def test_keeps_no_other_thread_of_the_device(self, autojump_clock: MockClock) -> None:
+        device = ScriptedDevice()
+        threads = inline_threads(device)
+        async with threads("hangs") as hangs, threads("goes on") as goes_on:
+            with trio.move_on_after(1):
+                await hangs.run(device.hang)
+            await goes_on.run(device.spend, 2)
+            assert trio.current_time() == 3
+            device.release()
 
     def test_on_a_real_thread_takes_real_time_until_released(self) -> None:
         sleeps: list[float] = []

@@ -78,7 +78,7 @@ async def test_calls_run_one_at_a_time_in_the_order_in_which_they_were_asked() -
 
 
 async def test_a_cancelled_wait_leaves_the_call_running_to_its_end() -> None:
-    gate, record = Gate(), []
+    gate, record = Gate(), list[str]()
     async with open_thread("engine") as thread:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(thread.run, gate.hold)
@@ -165,7 +165,7 @@ async def _ended(run: Callable[..., Awaitable[object]], fn: Callable[[], object]
 
 
 async def test_a_call_still_queued_when_the_owner_leaves_gets_an_end() -> None:
-    gate, ends = Gate(), []
+    gate, ends = Gate(), list[object]()
 
     async def ask() -> None:
         try:
