@@ -1,0 +1,97 @@
+"""A link between two processes: frames over one socket, and its end is the other's death.
+
+Sending never waits: frames queue here up to a bound in bytes, and an overflow breaks the link,
+since a peer that takes nothing for so long is as good as dead.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from headrace.runtime.frames import FrameReader, framed
+
+READ_BYTES = 1 << 18
+MAX_BACKLOG_BYTES = 256 << 20
+
+
+class Link:
+    """One end. `broken` says why it no longer sends; it still gives what has arrived."""
+
+    def __init__(self, end: socket.socket, max_backlog_bytes: int = MAX_BACKLOG_BYTES) -> None:
+        self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
+        self._max_backlog_bytes = max_backlog_bytes
+        self._reader = FrameReader()
+        self._arrived: deque[bytes] = deque()
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._to_send = trio.Event()
+        self.broken: str | None = None
+
+    def send(self, payload: bytes) -> None:
+        """Queue one frame. On a broken link it is dropped: the other end is gone."""
+        if self.broken is not None:
+            return
+        frame = framed(payload)
+        self._backlog_bytes += len(frame)
+        if self._backlog_bytes > self._max_backlog_bytes:
+            self._break("its peer takes nothing")
+            return
+        self._backlog.append(frame)
+        self._to_send.set()
+
+    async def receive(self) -> bytes | None:
+        """The next frame's payload, or None once the other end has closed.
+
+        Raises `FrameError` for what is no frame. A stream that ends inside a frame just ends.
+        """
+        while not self._arrived:
+            try:
+                data = await self._stream.receive_some(READ_BYTES)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return None
+            if not data:
+                return None
+            self._arrived.extend(self._reader.feed(data))
+        return self._arrived.popleft()
+
+    async def _write(self) -> None:
+        while True:
+            await self._to_send.wait()
+            self._to_send = trio.Event()
+            frames = b"".join(self._backlog)
+            self._backlog.clear()
+            try:
+                await self._stream.send_all(frames)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._break("its peer is gone")
+                return
+            self._backlog_bytes -= len(frames)
+
+    def _break(self, reason: str) -> None:
+        self.broken = reason
+        self._backlog.clear()
+        # Reading ends too: whoever waits for the peer learns that it is gone.
+        self.close()
+
+    def close(self) -> None:
+        self._stream.socket.close()
+
+    def __repr__(self) -> str:
+        return f"<Link {self.broken or 'open'} | {self._backlog_bytes} bytes to send>"
+
+
+@asynccontextmanager
+async def open_link(link: Link) -> AsyncIterator[Link]:
+    """A link that sends; closed on the way out, without what has not been sent by then."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link._write)
+        try:
+            yield link
+        finally:
+            link.close()
+            nursery.cancel_scope.cancel()
