@@ -16,7 +16,7 @@ import gguf
 import numpy as np
 import pytest
 
-from headrace.actors.library import Library, RegistryModel, Wheel, library_at
+from headrace.actors.library import REGISTRY_MODELS, Library, RegistryModel, Wheel, library_at
 from headrace.runtime.errors import Code, RequestError
 
 TOKENS = ["<|end|>", "a", "b", "ab"]
@@ -305,7 +305,8 @@ def test_a_name_that_means_nothing_is_answered_with_what_is_known(
     for source in ("nothing", str(tmp_path / "no" / "such" / "folder"), "no/such.gguf/file", ""):
         error = failure(partial(library.resolve, source))
         assert error.code == Code.MODEL_NOT_FOUND
-        assert error.info.details == {"known_models": ["mine", "smollm2-135m-instruct"]}
+        known = sorted(["mine", *(model.id for model in REGISTRY_MODELS)])
+        assert error.info.details == {"known_models": known}
     assert library.resolve("mine").origin == "folder"
 
 
