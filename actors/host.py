@@ -29,6 +29,7 @@ from headrace.actors.messages import (
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import Event, Failed, InferenceRequest, ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
+from headrace.runtime.process import WorkerExit
 from headrace.runtime.reply import Reply
 from headrace.runtime.trace import Trace
 
@@ -131,6 +132,9 @@ class Host:
         self.id = model_id
         self.info: ModelInfo | None = None
         self.figures = Figures()
+        # Of the worker process that runs the model, or ran it last.
+        self.pid: int | None = None
+        self.last_exit: WorkerExit | None = None
         self._trace = trace
         self._end_seconds = end_seconds
         self._on_measured = on_measured
@@ -144,7 +148,7 @@ class Host:
 
     def close(self, error: ErrorInfo) -> None:
         """The model is gone, with everything in it. Each seat that is left hears of it once."""
-        self.info, self._tell = None, _nobody
+        self.info, self._tell, self.pid = None, _nobody, None
         self._past, self.figures = self.totals(), Figures()
         for seat in self._seats.values():
             seat.fail(error)

@@ -14,7 +14,7 @@ import trio
 
 from headrace.actors.batch import describe
 from headrace.actors.host import Host
-from headrace.actors.local import ModelSpec, Ready
+from headrace.actors.local import ModelSpec, Readied
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.supervisor import contained, leaves
@@ -26,7 +26,7 @@ CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5
 class Runner(Protocol):
     """Runs one life of a model, in this process or in a worker."""
 
-    async def __call__(self, spec: ModelSpec, host: Host, ready: Ready) -> ErrorInfo | None:
+    async def __call__(self, spec: ModelSpec, host: Host, ready: Readied, /) -> ErrorInfo | None:
         """Answers why the model could not be loaded; otherwise runs until cancelled."""
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import attrs
 
-from headrace.actors.host import Host
+from headrace.actors.messages import Delivery, ToModel
 from headrace.actors.model import EngineHung, Model
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
@@ -37,7 +37,15 @@ class EngineLimits:
     close_seconds: float = 30.0
 
 
-Ready: TypeAlias = Callable[[ModelInfo], None]
+Readied: TypeAlias = Callable[[ModelInfo], None]
+
+
+class Outlet(Protocol):
+    """Where a running model is announced and where its deliveries go: a `Host`, or a link."""
+
+    def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None: ...
+
+    def deliver(self, delivery: Delivery) -> None: ...
 
 
 @attrs.frozen
@@ -48,8 +56,10 @@ class LocalRunner:
     open_thread: ThreadFactory
     limits: EngineLimits
     trace: Trace
+    # Whether the device's memory is this model's alone, so that measuring it says something.
+    measures: bool = False
 
-    async def __call__(self, spec: ModelSpec, host: Host, ready: Ready) -> ErrorInfo | None:
+    async def __call__(self, spec: ModelSpec, outlet: Outlet, ready: Readied) -> ErrorInfo | None:
         """One life of a model. Answers why it could not be loaded; otherwise runs until it is
         cancelled, and raises what the engine could not contain."""
         async with (
@@ -59,7 +69,7 @@ class LocalRunner:
             engine = _Loading(self.loader)
             try:
                 loaded = await engine_thread.run(engine.load, spec)
-                await self._serve(loaded, host, ready, engine_thread, text_thread)
+                await self._serve(loaded, outlet, ready, engine_thread, text_thread)
             except RequestError as error:
                 return error.info
             except BaseExceptionGroup as group:
@@ -72,18 +82,19 @@ class LocalRunner:
         return None
 
     async def _serve(
-        self, loaded: LoadedModel, host: Host, ready: Ready, engine: Thread, text: Thread
+        self, loaded: LoadedModel, outlet: Outlet, ready: Readied, engine: Thread, text: Thread
     ) -> None:
         model = Model(
             loaded,
             engine,
             text,
-            host.deliver,
+            outlet.deliver,
             chunk_tokens=self.limits.chunk_tokens,
             step_seconds=self.limits.step_seconds,
+            measures=self.measures,
             trace=self.trace,
         )
-        host.open(loaded.info, model.ref.tell)
+        outlet.open(loaded.info, model.ref.tell)
         ready(loaded.info)
         await model.serve()
 

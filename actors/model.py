@@ -38,6 +38,8 @@ from headrace.runtime.ports import LoadedModel, RowFailed, RowSpec
 from headrace.runtime.thread import Thread
 from headrace.runtime.trace import Trace
 
+MEASURE_SECONDS = 1.0
+
 T = TypeVar("T")
 
 
@@ -58,7 +60,7 @@ class Model:
     """`publish` takes each delivery; it must not wait or raise.
 
     `step_seconds` is the watchdog's limit for one step, `chunk_tokens` the most prompt tokens of
-    one step.
+    one step. With `measures` the device's memory is read once a second and when the batch is empty.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Model:
         *,
         chunk_tokens: int,
         step_seconds: float,
+        measures: bool,
         trace: Trace,
     ) -> None:
         self._loaded = loaded
@@ -78,6 +81,8 @@ class Model:
         self._text_thread = text_thread
         self._publish = publish
         self._step_seconds = step_seconds
+        self._measures = measures
+        self._measured_at = -math.inf
         self._trace = trace
         send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
         self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
@@ -177,6 +182,14 @@ class Model:
         self._figures = attrs.evolve(self._figures, kv_bytes=kv_bytes)
         for row in leaving:
             self._end(row)
+        if not self._running:
+            await self._measure()
+
+    async def _measure(self) -> None:
+        if self._measures:
+            self._measured_at = trio.current_time()
+            memory = await self._on_engine(self._batch.memory)
+            self._figures = attrs.evolve(self._figures, memory=memory)
 
     async def _step(self) -> None:
         joining, self._joining = self._joining, []
@@ -184,6 +197,8 @@ class Model:
             self._running[row.number] = row
         turn, kv_bytes = await self._on_engine(self._run_step, [row.spec() for row in joining])
         self._after(turn, kv_bytes)
+        if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
+            await self._measure()
 
     def _run_step(self, joining: list[RowSpec]) -> tuple[Turn, int]:
         return self._batch.step(joining), self._batch.kv_bytes()

@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.headers import Numerics
+from headrace.actors.engine.lazy import engine_loader
 from headrace.actors.library import (
     DEFAULT_MODEL,
     Library,
@@ -23,8 +24,9 @@ from headrace.actors.library import (
     no_report,
 )
 from headrace.actors.local import ModelSpec
+from headrace.actors.remote import ENGINE_LOADER
 from headrace.runtime.errors import RequestError
-from headrace.runtime.ports import LoadedModel, Loader
+from headrace.runtime.ports import Loader
 from headrace.runtime.settings import Settings
 
 MEMORY_SHARE = 0.75
@@ -37,6 +39,8 @@ class Provision:
     models: tuple[ModelSpec, ...]
     loader: Loader
     budget_bytes: int
+    # Where a worker process finds its loader; see `wire.Begin`.
+    worker_loader: str = ENGINE_LOADER
 
 
 def provide(
@@ -53,18 +57,7 @@ def provide(
     wanted = [library.resolve(source, report) for source in named]
     numerics = expected_numerics(sys.platform, _installed())
     models = [spec for folder in _each_once(wanted, library) if (spec := _spec(folder, numerics))]
-    return Provision(tuple(models), lazy_loader(settings.blas_threads), budget_bytes(settings))
-
-
-def lazy_loader(blas_threads: int) -> Loader:
-    """The engine's loader; MLX is imported by its first call, on the engine's thread."""
-
-    def load(source: str, progress: Callable[[float], None]) -> LoadedModel:
-        from headrace.actors.engine.start import EngineLoader
-
-        return EngineLoader(blas_threads)(source, progress)
-
-    return load
+    return Provision(tuple(models), engine_loader(settings.blas_threads), budget_bytes(settings))
 
 
 def budget_bytes(settings: Settings) -> int:

@@ -34,7 +34,7 @@ class Row:
         """The row gets its place: from now on it can produce text."""
         self.number = number
         self.max_tokens = max_tokens
-        self._pipeline = TextPipeline(tokenizer.decoder(), self.request.stop)
+        self._pipeline = TextPipeline(tokenizer.decoder(self.request.prompt), self.request.stop)
         self._end_tokens = tokenizer.end_tokens
 
     def spec(self) -> RowSpec:

@@ -16,11 +16,12 @@ import trio
 
 from headrace.actors.admission import Admission, CloseToNew
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
-from headrace.actors.lives import CLOSING
+from headrace.actors.lives import CLOSING, Runner
 from headrace.actors.local import EngineLimits, LocalRunner
 from headrace.actors.messages import Ticket
 from headrace.actors.provision import Provision, provide
 from headrace.actors.registry import Registry
+from headrace.actors.remote import RemoteRunner
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.actors.routing import Names
 from headrace.actors.scope import Limits, Stages, run_stages
@@ -190,11 +191,10 @@ async def open_runtime(
         provision = await trio.to_thread.run_sync(provide, settings)
     models = provision.models
     trace = Trace()
-    limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
     registry = Registry(
         models,
         Names(settings.aliases, settings.model_names, settings.unknown_model == "current"),
-        LocalRunner(provision.loader, threads, limits, trace),
+        _runner(settings, provision, threads, trace),
         budget_bytes=provision.budget_bytes,
         restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
         end_seconds=settings.step_timeout_s + SEAT_MARGIN_SECONDS,
@@ -219,6 +219,15 @@ async def open_runtime(
                 await runtime.wait_released()
             runtime.closed = True
             nursery.cancel_scope.cancel()
+
+
+def _runner(
+    settings: Settings, provision: Provision, threads: ThreadFactory, trace: Trace
+) -> Runner:
+    limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
+    if settings.in_process:
+        return LocalRunner(provision.loader, threads, limits, trace)
+    return RemoteRunner(limits, settings.blas_threads, trace, provision.worker_loader)
 
 
 async def _preload(registry: Registry, model_id: str) -> None:

@@ -30,6 +30,7 @@ class Link:
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._to_send = trio.Event()
+        self._flushed = trio.Event()
         self.broken: str | None = None
 
     def send(self, payload: bytes) -> None:
@@ -59,6 +60,13 @@ class Link:
             self._arrived.extend(self._reader.feed(data))
         return self._arrived.popleft()
 
+    async def flushed(self) -> None:
+        """Until everything sent so far has been handed to the system, or the link has broken."""
+        while self._backlog_bytes and self.broken is None:
+            self._flushed = trio.Event()
+            await self._flushed.wait()
+        await trio.lowlevel.checkpoint()
+
     async def _write(self) -> None:
         while True:
             await self._to_send.wait()
@@ -71,10 +79,12 @@ class Link:
                 self._break("its peer is gone")
                 return
             self._backlog_bytes -= len(frames)
+            self._flushed.set()
 
     def _break(self, reason: str) -> None:
         self.broken = reason
         self._backlog.clear()
+        self._flushed.set()
         # Reading ends too: whoever waits for the peer learns that it is gone.
         self.close()
 

@@ -123,7 +123,9 @@ class Tokenizer(Protocol):
         """Render the template and encode. Raises `RequestError` (template_error,
         unsupported_capability, invalid_token_id). Never empty, never shortened."""
 
-    def decoder(self) -> Decoder: ...
+    def decoder(self, prompt: Prompt | None = None) -> Decoder:
+        """For an answer to `prompt`: whether its first token keeps a leading space may depend on
+        what it continues."""
 
 
 @attrs.frozen

@@ -67,7 +67,7 @@ class ScriptedTokenizer:
     def text(self, tokens: Iterable[int]) -> str:
         return b"".join(map(self.bytes_of, tokens)).decode(errors="replace")
 
-    def decoder(self) -> ScriptedDecoder:
+    def decoder(self, prompt: Prompt | None = None) -> ScriptedDecoder:
         return ScriptedDecoder(self)
 
 

@@ -1,0 +1,18 @@
+"""The engine's loader for those who must not import MLX yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.runtime.ports import LoadedModel, Loader
+
+
+def engine_loader(blas_threads: int) -> Loader:
+    """A `Loader` whose first call imports MLX, on the engine's thread."""
+
+    def load(source: str, progress: Callable[[float], None]) -> LoadedModel:
+        from headrace.actors.engine.start import EngineLoader
+
+        return EngineLoader(blas_threads)(source, progress)
+
+    return load
