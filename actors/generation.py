@@ -44,6 +44,7 @@ class Generation:
         self.stage: Stage = "queued"
         self.began = trio.current_time()
         self.cancelled: CancelReason | None = None
+        self._cancelled_at = 0.0
         self.prompt_tokens = 0
         self.generated_tokens = 0
         # Set when the stages have given back everything they held.
@@ -81,6 +82,7 @@ class Generation:
         """End the request from outside with an end of the caller's choice."""
         if self._sink.end is None:
             self.cancelled = reason
+            self._cancelled_at = trio.current_time()
             self._sink.put(end)
         self.scope.cancel()
 
@@ -126,6 +128,14 @@ class Generation:
         else:
             self._trace.emit("request.text_gap", self.ticket, seconds=now - self._last_text)
         self._last_text = now
+
+    def release(self) -> None:
+        """Everything that the request held has been given back."""
+        self.stage = "ended"
+        if self.cancelled is not None:
+            seconds = trio.current_time() - self._cancelled_at
+            self._trace.emit("row.removed", self.ticket, reason=self.cancelled, seconds=seconds)
+        self.released.set()
 
     def trace_end(self) -> None:
         """The scope is left: say how the request ended."""

@@ -65,8 +65,7 @@ async def run_stages(stages: Stages, generation: Generation) -> None:
     finally:
         # Whatever happened, whoever reads comes to an end; an end that is there stays.
         generation.put(Failed(CLOSING))
-        generation.stage = "ended"
-        generation.released.set()
+        generation.release()
 
 
 async def _held(stages: Stages, generation: Generation) -> None:

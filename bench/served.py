@@ -1,0 +1,102 @@
+"""A headrace server of its own for a measurement, and raw looks at it. Loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+START_SECONDS = 300.0
+# Some hosts set these for another processor; they choose slower kernels.
+MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+
+
+class Served:
+    """A running server: its port, its process, and what it says of itself."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.port = port
+        self.process = process
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def get(self, path: str) -> bytes:
+        self._connection.request("GET", path)
+        return self._connection.getresponse().read()
+
+    def get_json(self, path: str) -> Any:
+        return json.loads(self.get(path))
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        total = 0.0
+        for line in self.get("/metrics").decode().splitlines():
+            match = re.fullmatch(rf"{name}(?:\{{(.*)\}})? (\S+)", line)
+            if match and all(f'{k}="{v}"' in (match[1] or "") for k, v in labels.items()):
+                total += float(match[2])
+        return total
+
+    def idle(self) -> bool:
+        return self.metric("headrace_requests_in_flight") == 0
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=120)
+
+
+@contextlib.contextmanager
+def served(model: str | None, *options: str) -> Iterator[Served]:
+    """`headrace serve` on a free port, ready for requests; stopped on the way out."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
+    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
+    process = subprocess.Popen([*argv, "--port", str(port), *options], env=environment)
+    try:
+        server = Served(port, process)
+        wait_ready(server)
+        yield server
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def wait_ready(server: Served) -> None:
+    """Until the first model has answered one token."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            warm = http.client.HTTPConnection("127.0.0.1", server.port, timeout=START_SECONDS)
+            body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1})
+            warm.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            if warm.getresponse().status == 200:
+                return
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("the server did not start")
+        time.sleep(0.2)
+
+
+def chat(prompt: str, request_id: str, *, version: str = "1.1", **fields: Any) -> bytes:
+    """The bytes of one chat request."""
+    body = json.dumps({"messages": [{"role": "user", "content": prompt}], **fields}).encode()
+    head = [
+        f"POST /v1/chat/completions HTTP/{version}",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        f"X-Request-ID: {request_id}",
+    ]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def median_and_worst(seconds: Sequence[float]) -> str:
+    ordered = sorted(seconds)
+    middle = ordered[len(ordered) // 2] * 1000
+    return f"{middle:8.1f} {ordered[-1] * 1000:8.1f}"
