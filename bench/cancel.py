@@ -24,7 +24,7 @@ import attrs
 from served import Served, chat, median_and_worst, served
 
 # One token each, so that a prompt's length can be chosen.
-WORDS = "time year people way day man thing woman life child world school state family".split()
+WORDS = ("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world")
 LONG_PROMPT_TOKENS = 4000
 End = Callable[[socket.socket], None]
 

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Streams over HTTP against mlx-lm's bare BatchGenerator loop, in one run.
+
+    python bench/streams.py [MODEL] --widths 1,8 --rounds 5
+
+Both keep B requests going until all are done: the server through B sockets, the bare loop in a
+process of its own that is loaded once and idle while the server works. Same prompts, same number
+of tokens, greedy. Rounds alternate; the table gives medians and the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import attrs
+import trio
+from cancel import prompt
+from served import Served, chat, served
+
+from headrace.actors.library import DEFAULT_MODEL, library_at
+from headrace.runtime.settings import Settings
+
+
+@attrs.define
+class Run:
+    """What one closed loop over HTTP brought. Times in seconds."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    first: list[float] = attrs.field(factory=list)
+    gaps: list[float] = attrs.field(factory=list)
+
+
+async def ask(port: int, name: str, text: str, options: argparse.Namespace, run: Run) -> None:
+    """One streamed request, timed chunk by chunk."""
+    body = chat(
+        text,
+        name,
+        stream=True,
+        stream_options={"include_usage": True},
+        max_tokens=options.max_tokens,
+        temperature=0,
+        ignore_eos=True,
+    )
+    began = last = time.perf_counter()
+    seen = b""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+        await client.send_all(body)
+        while b"data: [DONE]" not in seen:
+            data = await client.receive_some(65536)
+            if not data:
+                raise SystemExit(f"a stream broke off: {seen[-300:]!r}")
+            now = time.perf_counter()
+            if b'"content":"' in data and b'"role"' not in data:
+                (run.gaps if last > began else run.first).append(now - last)
+                last = now
+            seen += data
+    usage = next(line for line in reversed(seen.splitlines()) if b'"usage":{' in line)
+    run.tokens += json.loads(usage.removeprefix(b"data: "))["usage"]["completion_tokens"]
+
+
+async def closed_loop(
+    server: Served, texts: Sequence[str], width: int, options: argparse.Namespace
+) -> Run:
+    run = Run()
+    todo = list(enumerate(texts))
+
+    async def keep_going() -> None:
+        while todo:
+            number, text = todo.pop()
+            await ask(server.port, f"stream-{number}", text, options, run)
+
+    began = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        for _ in range(width):
+            nursery.start_soon(keep_going)
+    run.seconds = time.perf_counter() - began
+    return run
+
+
+def bare(folder: str, orders: Connection) -> None:
+    """The bare loop's process: takes (texts, width, max_tokens), answers (tokens, seconds)."""
+    from engine import bare_loop
+    from mlx_lm import load
+
+    from headrace.actors.engine.blas import use_fast_blas
+
+    blas = str(use_fast_blas())
+    model, tokenizer = load(folder)[:2]
+    orders.send(blas)
+    while (order := orders.recv()) is not None:
+        texts, width, max_tokens = order
+        prompts = [
+            tuple(
+                tokenizer.apply_chat_template(
+                    [{"role": "user", "content": text}], add_generation_prompt=True
+                )
+            )
+            for text in texts
+        ]
+        seconds = bare_loop(model, prompts, width, max_tokens)
+        orders.send((len(prompts) * max_tokens, seconds))
+
+
+def compare(
+    server: Served, orders: Connection, width: int, options: argparse.Namespace
+) -> tuple[list[Run], list[float]]:
+    """The server's runs and the bare loop's tokens per second, one of each a round."""
+    runs, rates = [], []
+    for turn in range(options.rounds):
+        count = max(2 * width, 4)
+        texts = [prompt(options.prompt_tokens, 1000 * turn + n) for n in range(count)]
+        runs.append(trio.run(closed_loop, server, texts, width, options))
+        orders.send((texts, width, options.max_tokens))
+        tokens, seconds = orders.recv()
+        rates.append(tokens / seconds)
+    return runs, rates
+
+
+def report(width: int, runs: list[Run], rates: list[float]) -> float:
+    """Print a line; the server's median tokens per second."""
+    served_rates = [run.tokens / run.seconds for run in runs]
+    ratios = [ours / bare for ours, bare in zip(served_rates, rates, strict=True)]
+    first = sorted(seconds for run in runs for seconds in run.first)
+    gaps = sorted(seconds for run in runs for seconds in run.gaps)
+    ours, bare_rate, ratio = map(statistics.median, (served_rates, rates, ratios))
+    print(
+        f"{width:3} {ours:10.1f} {bare_rate:10.1f}   {ratio:.3f} ({min(ratios):.3f}..{max(ratios):.3f})"
+        f" {statistics.median(first) * 1000:9.0f} {statistics.median(gaps) * 1000:8.1f}"
+        f" {gaps[int(len(gaps) * 0.99)] * 1000:8.1f}",
+        flush=True,
+    )
+    return ours
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?", help="a folder; none: the default model")
+    parser.add_argument("--widths", default="1,8")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--prompt-tokens", type=int, default=160)
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--in-process", action="store_true", help="serve without a worker process")
+    options = parser.parse_args()
+    library = library_at(Settings().home, {})
+    folder = options.model or str(library.resolve(DEFAULT_MODEL).path)
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=bare, args=(folder, theirs))
+    process.start()
+    print(f"model {Path(folder).name}, BLAS {ours.recv()}, {options.rounds} rounds")
+    mode = ["--in-process"] if options.in_process else []
+    with served(folder, *mode) as server:
+        print("  B   HTTP t/s   bare t/s   ratio (worst..best)   first ms   gap ms   p99 ms")
+        rates = [
+            report(width, *compare(server, ours, width, options))
+            for width in map(int, options.widths.split(","))
+        ]
+    print(f"the widest gives {rates[-1] / rates[0]:.2f} times the narrowest")
+    ours.send(None)
+    process.join()
+
+
+if __name__ == "__main__":
+    main()
