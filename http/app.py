@@ -70,8 +70,7 @@ class App(QuartTrio):
             MAX_CONTENT_LENGTH=None,
             PROPAGATE_EXCEPTIONS=False,
         )
-        # No redirects: one trailing slash is ignored, and that is all.
-        self.url_map.strict_slashes = False
+        # No redirects, whatever slashes a path has.
         self.url_map.merge_slashes = False
         self._opener = opener
         self._edge = None if runtime is None else self._over(runtime)
@@ -96,10 +95,14 @@ class App(QuartTrio):
                 self._edge = None
 
     def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
-        """Match by method and path alone: a strange Host header must not make matching fail."""
+        """Match by method and path alone: a strange Host header must not make matching fail.
+
+        One trailing slash is ignored.
+        """
         if request is None:
             return None
-        return self.url_map.bind("localhost", default_method=request.method, path_info=request.path)
+        path = request.path.removesuffix("/") or "/"
+        return self.url_map.bind("localhost", default_method=request.method, path_info=path)
 
     def log_exception(
         self, exception_info: tuple[type, BaseException, TracebackType] | tuple[None, None, None]

@@ -1,0 +1,182 @@
+"""Stopping: what runs may finish within a bound, then every stream ends properly."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+import trio
+
+from headrace.http.serve import Server, serve_runtime
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing import ScriptedModel, Timings
+from headrace.runtime.testing.scene import open_scene
+from headrace.runtime.testing.site import Caller, Reply, chat, http
+
+ENDED = b'"code":"closed"}}\n\n'
+
+
+async def connect(port: int, request: bytes) -> Caller:
+    caller = Caller(await trio.open_tcp_stream("127.0.0.1", port))
+    await caller.send(request)
+    return caller
+
+
+async def once(port: int, request: bytes) -> Reply:
+    caller = await connect(port, request)
+    async with caller.stream:
+        return Reply.of(await caller.read_to_end())
+
+
+@attrs.define
+class Stopping:
+    """A server that a story stops, with the time of that."""
+
+    server: Server
+    port: int
+    stopped_at: float = 0.0
+
+    def stop(self) -> None:
+        self.stopped_at = trio.current_time()
+        self.server.stop()
+
+
+Story: TypeAlias = Callable[[Stopping], Awaitable[None]]
+
+
+async def seconds_to_stop(story: Story, *, drain_seconds: float, **settings: Any) -> float:
+    """Serve, let the story stop the server, and say how long the server took to end."""
+    model = ScriptedModel(load_seconds=0, timings=Timings(seconds_per_decode=0.02))
+    chosen = Settings(port=0, shutdown_timeout_s=drain_seconds, **settings)
+    ended_at = 0.0
+    async with open_scene(model, chosen) as scene:
+
+        async def run(*, task_status: trio.TaskStatus[Server]) -> None:
+            nonlocal ended_at
+            await serve_runtime(scene.runtime, task_status=task_status)
+            ended_at = trio.current_time()
+
+        async with trio.open_nursery() as nursery:
+            server: Server = await nursery.start(run)
+            stopping = Stopping(server, int(server.addresses[0].rpartition(":")[2]))
+            await story(stopping)
+        await scene.baseline.settle()
+    return ended_at - stopping.stopped_at
+
+
+async def test_streams_may_finish_within_the_bound() -> None:
+    async def story(serving: Stopping) -> None:
+        request = chat(stream=True, max_tokens=30)
+        callers = [await connect(serving.port, request) for _ in range(8)]
+        for caller in callers:
+            await caller.read_until(b'"content":"')
+        serving.stop()
+        for caller in callers:
+            async with caller.stream:
+                assert b"data: [DONE]\n\n" in await caller.read_to_end()
+
+    assert await seconds_to_stop(story, drain_seconds=10) < 5
+
+
+async def test_streams_that_do_not_finish_end_with_an_error_frame_b9() -> None:
+    async def story(serving: Stopping) -> None:
+        callers = [await connect(serving.port, chat(stream=True)) for _ in range(8)]
+        for caller in callers:
+            await caller.read_until(b'"content":"')
+        serving.stop()
+        for caller in callers:
+            async with caller.stream:
+                rest = await caller.read_to_end()
+                assert rest.count(ENDED) == 1
+                # The body ends cleanly, with its last chunk.
+                assert rest.endswith(b"\r\n0\r\n\r\n")
+
+    assert 0.3 <= await seconds_to_stop(story, drain_seconds=0.3) < 2
+
+
+async def test_whole_answers_that_do_not_finish_get_a_503() -> None:
+    async def story(serving: Stopping) -> None:
+        caller = await connect(serving.port, chat())
+        await trio.sleep(0.2)
+        serving.stop()
+        async with caller.stream:
+            reply = Reply.of(await caller.read_to_end())
+        assert (reply.status, reply.code) == (503, "closed")
+        assert "retry-after" in reply.headers
+
+    assert await seconds_to_stop(story, drain_seconds=0.3) < 2
+
+
+async def test_meanwhile_new_work_is_refused_and_reads_are_answered() -> None:
+    async def story(serving: Stopping) -> None:
+        running = await connect(serving.port, chat(stream=True, max_tokens=40))
+        await running.read_until(b'"content":"')
+        serving.stop()
+        for stream in (False, True):
+            reply = await once(serving.port, chat(stream=stream))
+            assert (reply.status, reply.code) == (503, "draining")
+            assert int(reply.headers["retry-after"]) >= 1
+        health = await once(serving.port, http("GET", "/health"))
+        assert (health.status, health.json["status"]) == (503, "draining")
+        assert (await once(serving.port, http("GET", "/v1/models"))).status == 200
+        async with running.stream:
+            assert b"data: [DONE]\n\n" in await running.read_to_end()
+
+    assert await seconds_to_stop(story, drain_seconds=10) < 5
+
+
+async def test_a_second_stop_skips_the_wait() -> None:
+    async def story(serving: Stopping) -> None:
+        caller = await connect(serving.port, chat(stream=True))
+        await caller.read_until(b'"content":"')
+        serving.stop()
+        serving.server.stop_now()
+        async with caller.stream:
+            assert ENDED in await caller.read_to_end()
+
+    assert await seconds_to_stop(story, drain_seconds=60) < 2
+
+
+async def test_idle_connections_do_not_hold_the_server() -> None:
+    async def story(serving: Stopping) -> None:
+        fresh = await connect(serving.port, b"")
+        used = await connect(serving.port, http("GET", "/health", close=False))
+        await used.read_reply()
+        serving.stop()
+        for caller in (fresh, used):
+            async with caller.stream:
+                assert await caller.read_to_end() == b""
+
+    assert await seconds_to_stop(story, drain_seconds=60) < 1
+
+
+async def test_a_reader_that_has_stalled_does_not_hold_the_server() -> None:
+    async def story(serving: Stopping) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", serving.port) as stream:
+            # Large answers, never read: the server comes to wait for the socket.
+            for _ in range(2000):
+                with trio.move_on_after(0.2) as blocked:
+                    await stream.send_all(http("GET", "/stats", close=False))
+                if blocked.cancelled_caught:
+                    break
+            serving.stop()
+            await trio.sleep(6)
+
+    assert await seconds_to_stop(story, drain_seconds=0.2, write_stall_s=60) < 5
+
+
+async def test_cancelling_the_server_ends_it_at_once() -> None:
+    model = ScriptedModel(load_seconds=0)
+    async with open_scene(model, Settings(port=0)) as scene:
+        with trio.fail_after(2):
+            async with trio.open_nursery() as nursery:
+                server = await nursery.start(partial(serve_runtime, scene.runtime))
+                port = int(server.addresses[0].rpartition(":")[2])
+                caller = await connect(port, chat(stream=True))
+                await caller.read_until(b'"content":"')
+                nursery.cancel_scope.cancel()
+        await caller.stream.aclose()
+        await scene.baseline.settle()
+        assert scene.engine.rows == ()
