@@ -79,12 +79,13 @@ ONLY_IN: dict[str, list[str]] = {
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],
     "secrets": ["http/*"],
-    "signal": ["http/*"],
-    "socket": ["http/*"],
-    "subprocess": ["actors/library/command.py"],
-    "threading": ["runtime/thread.py"],
+    "signal": ["http/*", "runtime/process.py"],
+    "socket": ["http/*", "runtime/link.py", "runtime/process.py"],
+    "subprocess": ["actors/library/command.py", "runtime/process.py"],
+    # A worker's watch on its parent must run even when the loop is stuck.
+    "threading": ["runtime/process.py", "runtime/thread.py"],
     # The engine's side measures its steps; nothing there waits.
-    "time": ["http/*", "actors/engine/*", "actors/batch.py"],
+    "time": ["http/*", "actors/engine/*", "actors/batch.py", "runtime/process.py"],
     "uuid": ["http/*"],
 }
 TEST_KIT = "runtime/testing/*"
@@ -92,7 +93,13 @@ SHIELD_ONLY_IN = ["runtime/cleanup.py"]
 
 # Awaits that a clean-up may make outside `bounded_cleanup`: they open one themselves, or end at
 # once.
-BOUNDED_IN_THEMSELVES = {"_stop", "aclose_forcefully", "cancel_shielded_checkpoint", "conclude"}
+BOUNDED_IN_THEMSELVES = {
+    "_stop",
+    "stop",
+    "aclose_forcefully",
+    "cancel_shielded_checkpoint",
+    "conclude",
+}
 
 LINES_IN_A_FILE = 400
 LINES_IN_A_FUNCTION = 60
