@@ -27,7 +27,7 @@ from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
 logger = logging.getLogger(__name__)
 
-Handler: TypeAlias = Callable[..., Awaitable[Response]]
+Handler: TypeAlias = Callable[..., Response | Awaitable[Response]]
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 
@@ -143,7 +143,8 @@ def _view(route: Route) -> Handler:
         exchange = _exchange()
         exchange.route = route.path
         try:
-            return await route.handler(exchange, **arguments)
+            answer = route.handler(exchange, **arguments)
+            return answer if isinstance(answer, Response) else await answer
         except RequestError as error:
             return exchange.failure(error.info)
         except Exception:

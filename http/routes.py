@@ -20,17 +20,17 @@ async def chat_completions(exchange: Exchange) -> Response:
     return await answer(exchange, asked)
 
 
-async def list_models(exchange: Exchange) -> Response:
+def list_models(exchange: Exchange) -> Response:
     statistics = exchange.edge.runtime.statistics()
     return exchange.json(models.listing(statistics, int(exchange.edge.started_at)))
 
 
-async def show_model(exchange: Exchange, model_id: str) -> Response:
+def show_model(exchange: Exchange, model_id: str) -> Response:
     statistics = exchange.edge.runtime.statistics()
     return exchange.json(models.single(statistics, model_id, int(exchange.edge.started_at)))
 
 
-async def list_requests(exchange: Exchange) -> Response:
+def list_requests(exchange: Exchange) -> Response:
     edge = exchange.edge
     return exchange.json(operations.requests(edge.runtime.requests(), edge.live.response_id))
 
@@ -42,22 +42,22 @@ async def cancel_request(exchange: Exchange, name: str) -> Response:
     return exchange.json({"id": name, "object": "request", "status": status})
 
 
-async def health(exchange: Exchange) -> Response:
+def health(exchange: Exchange) -> Response:
     status, report = operations.health(exchange.edge.runtime.statistics())
     return exchange.json(report, status)
 
 
-async def stats(exchange: Exchange) -> Response:
+def stats(exchange: Exchange) -> Response:
     edge = exchange.edge
     server = operations.server(edge.started_at, edge.runtime.settings.public())
     return exchange.json(operations.stats(edge.runtime.statistics(), server))
 
 
-async def metrics(exchange: Exchange) -> Response:
+def metrics(exchange: Exchange) -> Response:
     return Response(exchange.edge.metrics.text(), content_type=CONTENT_TYPE)
 
 
-async def trace(exchange: Exchange) -> Response:
+def trace(exchange: Exchange) -> Response:
     runtime = exchange.edge.runtime
     if not runtime.settings.debug_trace:
         raise RequestError(Code.NOT_FOUND, "The trace is shown with the setting debug_trace only.")
@@ -65,6 +65,6 @@ async def trace(exchange: Exchange) -> Response:
     return exchange.json(operations.trace(runtime.trace.events(), limit))
 
 
-async def about(exchange: Exchange) -> Response:
+def about(exchange: Exchange) -> Response:
     current = exchange.edge.runtime.statistics().current
     return exchange.json(operations.about(current, exchange.edge.endpoints))
