@@ -138,7 +138,7 @@ def _exchange() -> Exchange:
     return cast(ExchangeRequest, request).exchange
 
 
-def _view(route: Route) -> Handler:
+def _view(route: Route) -> Callable[..., Awaitable[Response]]:
     async def view(**arguments: Any) -> Response:
         exchange = _exchange()
         exchange.route = route.path

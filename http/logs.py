@@ -11,10 +11,27 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from headrace.actors.runtime import Runtime
+from headrace.runtime.trace import TraceEvent
+
 if TYPE_CHECKING:
     from headrace.http.exchange import Exchange
 
+lifecycle = logging.getLogger("headrace.http.models")
 access = logging.getLogger("headrace.http.access")
+
+
+# Events of the trace that an operator wants to see, and how urgent they are.
+LIFECYCLE = {
+    "model.loading": logging.INFO,
+    "model.loaded": logging.INFO,
+    "model.load_failed": logging.ERROR,
+    "model.crashed": logging.ERROR,
+    "model.evicted": logging.INFO,
+    "worker.started": logging.INFO,
+    "worker.silent": logging.WARNING,
+    "worker.died": logging.ERROR,
+}
 
 
 def configure(level: str, *, as_json: bool) -> None:
@@ -44,6 +61,27 @@ def configure(level: str, *, as_json: bool) -> None:
         logger.handlers = [handler]
         logger.setLevel(level.upper())
         logger.propagate = False
+
+
+def log_lifecycle(runtime: Runtime) -> None:
+    """Log what becomes of models, for as long as the runtime lives."""
+
+    def on_event(event: TraceEvent) -> None:
+        if event.name not in LIFECYCLE:
+            return
+        fields = " ".join(f"{key}={value}" for key, value in event.fields.items())
+        lifecycle.log(LIFECYCLE[event.name], "%s %s", event.name, fields)
+        if event.name == "model.loaded":
+            _log_engine(runtime, event.fields["model"])
+
+    runtime.trace.listen(on_event)
+
+
+def _log_engine(runtime: Runtime, model_id: str) -> None:
+    infos = [model.info for model in runtime.statistics().models if model.id == model_id]
+    for info in infos:
+        if info is not None and info.blas:
+            lifecycle.info("%s multiplies with %s", model_id, info.blas)
 
 
 def log_exchange(exchange: Exchange) -> None:

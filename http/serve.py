@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
 from functools import partial
 
 import trio
@@ -16,8 +15,10 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 
+from headrace.actors.provision import Provision
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.http.app import App, create_app
+from headrace.http.logs import log_lifecycle
 from headrace.http.peer import Peer
 from headrace.http.streams import BoundedListener, BoundedStream
 from headrace.runtime.errors import Code, ErrorInfo
@@ -69,13 +70,18 @@ class Server:
 
 
 async def serve(
-    settings: Settings, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+    settings: Settings,
+    provision: Provision | None = None,
+    *,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Open a runtime and serve it until `Server.stop` or cancellation.
 
-    `task_status` gets the `Server` when its addresses are bound; the model may still be loading.
+    Without a `provision` the models are those of this machine. `task_status` gets the `Server`
+    when its addresses are bound; the first model may still be loading.
     """
-    async with open_runtime(settings) as runtime:
+    async with open_runtime(settings, provision=provision) as runtime:
+        log_lifecycle(runtime)
         await serve_runtime(runtime, task_status=task_status)
 
 
@@ -158,9 +164,7 @@ class Connections:
         return f"<Connections {len(self._open)} open>"
 
 
-async def serve_until_signal(
-    settings: Settings, started: Callable[[Server], None] = lambda server: None
-) -> None:
+async def serve_until_signal(settings: Settings, provision: Provision) -> None:
     """Serve until SIGTERM or SIGINT: the first one drains, the second one ends at once."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
@@ -177,12 +181,12 @@ async def serve_until_signal(
                         server.stop()
 
             async def run(*, task_status: trio.TaskStatus[Server]) -> None:
-                await serve(settings, task_status=task_status)
+                await serve(settings, provision, task_status=task_status)
                 nursery.cancel_scope.cancel("stopped")
 
             nursery.start_soon(obey)
             server = await nursery.start(run)
-            started(server)
+            logger.info("listening on %s", ", ".join(server.addresses))
 
 
 def _hypercorn(keep_alive_seconds: float) -> Config:

@@ -1,0 +1,102 @@
+"""The command line: `headrace serve`, `headrace doctor`. Every setting is an option of its own.
+
+What a command needs is imported when it runs, so that `headrace --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from headrace.http.options import given, setting_options
+from headrace.runtime.config import resolve
+from headrace.runtime.errors import RequestError, SettingError
+from headrace.runtime.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="headrace")
+def main() -> None:
+    """An inference server for MLX models in which a request is a scope."""
+
+
+@main.command()
+@click.argument("source", metavar="[MODEL]", required=False)
+@setting_options
+def serve(source: str | None, config_file: Path | None, **arguments: Any) -> None:
+    """Serve MODEL, a folder or a hub id; without one, the default model.
+
+    The first SIGTERM or Ctrl-C lets requests finish within --shutdown-timeout-s; the second ends
+    them at once.
+    """
+    settings = _settings(config_file, given(arguments | ({"model": source} if source else {})))
+    from headrace.http.logs import configure
+
+    configure(settings.log_level, as_json=settings.log_json)
+    _serve(settings)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.option("--home", type=click.Path(path_type=Path), help="folder of models")
+def doctor(as_json: bool, home: Path | None) -> None:
+    """Tell what this machine offers a model, and what would make it faster."""
+    from headrace.actors.engine.blas import use_fast_blas
+    from headrace.actors.engine.doctor import examine
+    from headrace.actors.library import DEFAULT_MODEL, library_at
+
+    settings = _settings(None, {"home": home} if home else {})
+    ready = library_at(settings.home, os.environ).find(DEFAULT_MODEL) is not None
+    findings = examine(settings.home, use_fast_blas(settings.blas_threads), ready)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(findings)))
+    else:
+        for finding in findings:
+            click.echo(f"{finding.severity:8}{finding.topic}: {finding.text}")
+            if finding.advice:
+                click.echo(f"{'':8}{finding.advice}")
+    sys.exit(any(finding.severity == "problem" for finding in findings))
+
+
+def _serve(settings: Settings) -> None:
+    import trio
+    from rich.console import Console
+
+    from headrace.actors.library import shown_progress
+    from headrace.actors.provision import provide
+    from headrace.http.serve import serve_until_signal
+
+    try:
+        with shown_progress(Console(stderr=True), logger.info) as report:
+            provision = provide(settings, os.environ, report)
+        trio.run(serve_until_signal, settings, provision)
+    except RequestError as error:
+        raise click.ClickException(error.info.message) from None
+    except BaseExceptionGroup as group:
+        cause = _only_cause(group)
+        if isinstance(cause, OSError):
+            where = f"{settings.host} port {settings.port}"
+            raise click.ClickException(f"cannot listen on {where}: {cause.strerror}") from None
+        raise
+
+
+def _settings(file: Path | None, arguments: dict[str, Any]) -> Settings:
+    try:
+        return resolve(file=file, environ=os.environ, arguments=arguments).settings
+    except SettingError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _only_cause(error: BaseException) -> BaseException:
+    """The one exception inside groups of one; the group itself where there are several."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

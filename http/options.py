@@ -1,0 +1,67 @@
+"""Every setting as a command-line option, made from the list of settings itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from headrace.runtime.config import CONFIG_VARIABLE, Option, options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SCALARS: dict[type, Any] = {
+    int: click.INT,
+    float: click.FLOAT,
+    Path: click.Path(path_type=Path),
+}
+
+
+def setting_options(command: Command) -> Command:
+    """Give a command one option for each setting, and `--config`."""
+    for option in reversed(list(options())):
+        command = click.option(_flags(option), option.name, **_declared(option))(command)
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=CONFIG_VARIABLE,
+        help="settings as a TOML file",
+    )(command)
+
+
+def _flags(option: Option) -> str:
+    no = option.flag.replace("--", "--no-", 1)
+    return f"{option.flag}/{no}" if option.kind is bool else option.flag
+
+
+def _declared(option: Option) -> dict[str, Any]:
+    """How click is to read a setting. None stands for an option that was not given."""
+    declared: dict[str, Any] = {"default": None, "help": option.help}
+    if option.choices:
+        declared["type"] = click.Choice(option.choices)
+    elif option.kind is tuple:
+        declared |= {"multiple": True, "metavar": "TEXT", "help": f"{option.help}; repeatable"}
+    elif option.kind is dict:
+        declared["metavar"] = "JSON"
+    else:
+        declared["type"] = SCALARS.get(option.kind)
+    if option.secret or option.kind in (tuple, dict):
+        return declared
+    shown = "none" if option.default is None else option.default
+    return declared | {"help": f"{option.help} [{shown}]"}
+
+
+def given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What stood on the command line. A list may also be written as one JSON text."""
+    return {
+        name: _one_json(value) if isinstance(value, tuple) else value
+        for name, value in arguments.items()
+        if value is not None and value != ()
+    }
+
+
+def _one_json(values: Sequence[str]) -> Sequence[str] | str:
+    return values[0] if len(values) == 1 and values[0].startswith("[") else values
