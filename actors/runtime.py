@@ -225,7 +225,8 @@ def _runner(
     settings: Settings, provision: Provision, threads: ThreadFactory, trace: Trace
 ) -> Runner:
     limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
-    if settings.in_process:
+    # An embedding program has one process, unless it asks for more.
+    if settings.in_process is not False:
         return LocalRunner(provision.loader, threads, limits, trace)
     return RemoteRunner(limits, settings.blas_threads, trace, provision.worker_loader)
 

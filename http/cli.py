@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="headrace")
+@click.version_option(package_name="headrace", prog_name="headrace")
 def main() -> None:
     """An inference server for MLX models in which a request is a scope."""
 
@@ -39,9 +39,10 @@ def serve(source: str | None, config_file: Path | None, **arguments: Any) -> Non
     """
     settings = _settings(config_file, given(arguments | ({"model": source} if source else {})))
     from headrace.http.logs import configure
+    from headrace.http.opening import for_a_server
 
     configure(settings.log_level, as_json=settings.log_json)
-    _serve(settings)
+    _serve(for_a_server(settings))
 
 
 @main.command()

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import attrs
+
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.runtime.config import CONFIG_VARIABLE, resolve
 from headrace.runtime.settings import Settings
@@ -18,7 +20,12 @@ def settings_of_environment() -> Settings:
     return resolve(file=Path(file) if file else None, environ=os.environ).settings
 
 
+def for_a_server(settings: Settings) -> Settings:
+    """A server runs each model in a worker process, unless it was told otherwise."""
+    return attrs.evolve(settings, in_process=bool(settings.in_process))
+
+
 @asynccontextmanager
 async def open_from_environment() -> AsyncIterator[Runtime]:
-    async with open_runtime(settings_of_environment()) as runtime:
+    async with open_runtime(for_a_server(settings_of_environment())) as runtime:
         yield runtime

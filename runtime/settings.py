@@ -67,7 +67,9 @@ class Settings:
         "error", "how a name that no model has is answered: error, or current model"
     )
     home: Path = setting(attrs.Factory(home_folder), "folder of what is fetched and converted")
-    in_process: bool = setting(True, "run models in this process, not each in one of its own")
+    in_process: bool | None = setting(
+        None, "run models in this process; none: a server gives each a process of its own"
+    )
 
     # -- the front door
     host: Text = setting("127.0.0.1", "address to listen on")
