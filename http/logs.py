@@ -69,12 +69,16 @@ def log_lifecycle(runtime: Runtime) -> None:
     def on_event(event: TraceEvent) -> None:
         if event.name not in LIFECYCLE:
             return
-        fields = " ".join(f"{key}={value}" for key, value in event.fields.items())
-        lifecycle.log(LIFECYCLE[event.name], "%s %s", event.name, fields)
+        fields = ", ".join(f"{key} {_shown(value)}" for key, value in event.fields.items())
+        lifecycle.log(LIFECYCLE[event.name], "%s: %s", event.name, fields)
         if event.name == "model.loaded":
             _log_engine(runtime, event.fields["model"])
 
     runtime.trace.listen(on_event)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _log_engine(runtime: Runtime, model_id: str) -> None:

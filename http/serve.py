@@ -69,7 +69,7 @@ class Server:
         return f"<Server {', '.join(self.addresses)}>"
 
 
-async def serve(
+async def serve(  # noqa: ASYNC128 - passed on
     settings: Settings,
     provision: Provision | None = None,
     *,
@@ -180,7 +180,7 @@ async def serve_until_signal(settings: Settings, provision: Provision) -> None:
                     else:
                         server.stop()
 
-            async def run(*, task_status: trio.TaskStatus[Server]) -> None:
+            async def run(*, task_status: trio.TaskStatus[Server]) -> None:  # noqa: ASYNC128
                 await serve(settings, provision, task_status=task_status)
                 nursery.cancel_scope.cancel("stopped")
 

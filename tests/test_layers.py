@@ -74,7 +74,7 @@ NOT_IN_PURE = {"asyncio", "random", "secrets", "threading", "time", "trio", "uui
 ONLY_IN: dict[str, list[str]] = {
     "asyncio": [],
     # The real engine; everything else sees an engine through its port.
-    "headrace.actors.engine": ["actors/engine/*", "actors/provision.py"],
+    "headrace.actors.engine": ["actors/engine/*", "actors/provision.py", "http/cli.py"],
     "logging": ["http/*"],
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],

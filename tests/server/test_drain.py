@@ -53,7 +53,7 @@ async def seconds_to_stop(story: Story, *, drain_seconds: float, **settings: Any
     ended_at = 0.0
     async with open_scene(model, chosen) as scene:
 
-        async def run(*, task_status: trio.TaskStatus[Server]) -> None:
+        async def run(*, task_status: trio.TaskStatus[Server]) -> None:  # noqa: ASYNC128
             nonlocal ended_at
             await serve_runtime(scene.runtime, task_status=task_status)
             ended_at = trio.current_time()
