@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headrace.actors.text.events import AnswerEvent, Text
 from headrace.actors.text.parser import AnswerParser
@@ -15,7 +15,8 @@ from headrace.runtime.ports import Decoder
 class AnswerPipeline:
     """Decoder, reasoning and calls, then stop strings on what is visible of it.
 
-    Used like a `TextPipeline`. `attribute`: tell which tokens the visible text is made of.
+    Used like a `TextPipeline`. With `token_bytes`, the bytes of a token id, the outputs say which
+    tokens the visible text is made of.
     """
 
     def __init__(
@@ -24,13 +25,14 @@ class AnswerPipeline:
         stops: Sequence[str] = (),
         parser: AnswerParser | None = None,
         *,
-        attribute: bool = False,
+        token_bytes: Callable[[int], bytes] | None = None,
     ) -> None:
         self._decoder = decoder
         self._parser = parser
         self._filter = StopFilter(stops)
         self._ledger = TokenLedger()
-        self._shares = ShareFinder() if attribute else None
+        self._token_bytes = token_bytes
+        self._shares = ShareFinder()
 
     @property
     def matched_stop(self) -> str | None:
@@ -50,14 +52,16 @@ class AnswerPipeline:
         """What this token made certain."""
         at, text = self._ledger.length, self._decoder.add(token)
         self._ledger.add(text)
-        if self._shares is not None:
-            self._shares.add(text)
+        if self._token_bytes is not None:
+            self._shares.add(self._token_bytes(token), text)
         return self._out(self._filter.feed(self._parsed(text, at)), last=False)
 
     def finish(self, *, cut: bool = False) -> PipelineOut:
         """The rest, once, when the row ends other than by a stop string. `cut`: the cap ended the
         row, or the server did; then what may be the beginning of markup is left out."""
-        events = list(self._parsed(self._decoder.flush(), self._ledger.length))
+        rest = self._decoder.flush()
+        self._shares.add_text(rest)
+        events = list(self._parsed(rest, self._ledger.length))
         if self._parser is not None:
             events += self._parser.finish(cut=cut)
         shown = [*self._filter.feed(events), *self._filter.flush()]
@@ -79,9 +83,9 @@ class AnswerPipeline:
         return PipelineOut(text, stopped, shown, self._attributed(shown, last=last or stopped))
 
     def _attributed(self, events: Iterable[AnswerEvent], *, last: bool) -> tuple[TokenShare, ...]:
-        if self._shares is None:
+        if self._token_bytes is None:
             return ()
         for event in events:
             if isinstance(event, Text):
-                self._shares.show(event.at, event.at + len(event.text))
+                self._shares.show(event.at, event.text)
         return self._shares.take(last=last)

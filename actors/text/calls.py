@@ -46,8 +46,12 @@ class CallFormat(Protocol):
         """Texts that begin a call. None is part of another."""
 
     @property
-    def marks(self) -> tuple[str, ...]:
-        """Texts around calls that mean nothing by themselves."""
+    def sections(self) -> tuple[str, ...]:
+        """Texts that may stand before an opener; text if no call follows."""
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """Texts that may stand behind a call; text anywhere else."""
 
     @property
     def bare(self) -> bool:

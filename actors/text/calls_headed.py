@@ -24,7 +24,8 @@ class HeadedCalls:
     openers: tuple[str, ...]
     header: Pattern
     close: Pattern
-    marks: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    closers: tuple[str, ...] = ()
     # A header that may follow a call without a new opener.
     again: Pattern = NEVER
     values: type[JsonReader] = JsonReader

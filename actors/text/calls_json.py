@@ -19,6 +19,7 @@ from headrace.actors.text.reader import Steps
 from headrace.actors.text.shape import ANY, Shape
 
 STRING = regex.compile(r'"(?:[^"\\\x00-\x1f]|\\.){0,256}"')
+LIST = regex.compile(r"\[(?=\s{0,64}[{\]])")
 COLON = regex.compile(":")
 NEXT = regex.compile("[,}]")
 NAMES = frozenset({"name", "function"})
@@ -32,7 +33,8 @@ class JsonCalls:
     """An opener, then the object. `array`: the objects may stand in a list."""
 
     openers: tuple[str, ...]
-    marks: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    closers: tuple[str, ...] = ()
     close: Pattern = NEVER
     bare: bool = False
     array: bool = False
@@ -46,8 +48,9 @@ class JsonCalls:
             yield from skip_left_over(answer.reader)
 
     def _list(self, answer: Answer) -> Steps[None]:
-        reader = answer.reader
-        reader.skip()
+        reader, first = answer.reader, answer.sink.calls
+        if (yield from reader.take(LIST)) is None:
+            return
         while (yield from reader.spaces(ignore)) == "{":
             calls = answer.sink.calls
             yield from _ObjectCall(self, answer).read()
@@ -56,7 +59,8 @@ class JsonCalls:
             yield from skip_left_over(reader)
             # The next object is text by itself if it is no call.
             reader.mark()
-        reader.forget()
+        if answer.sink.calls > first:
+            reader.forget()
 
 
 class _ObjectCall:

@@ -24,7 +24,8 @@ class ParsedCalls:
     openers: tuple[str, ...]
     close: Pattern
     parse: ParseCalls
-    marks: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    closers: tuple[str, ...] = ()
     bare: bool = False
 
     def call(self, answer: Answer) -> Steps[None]:

@@ -20,7 +20,8 @@ class TaggedCalls:
     so `value_end` looks ahead for what must come next."""
 
     openers: tuple[str, ...]
-    marks: tuple[str, ...]
+    sections: tuple[str, ...]
+    closers: tuple[str, ...]
     # The rest of the opening tag, with a group `name`.
     header: Pattern
     # Opens an argument, with a group `key`, or else ends the call.
@@ -136,7 +137,8 @@ def tagged(
     bare_close = (r"\n?" if lines else "") + regex.escape(value_close)
     return TaggedCalls(
         openers=(opener,),
-        marks=section or (),
+        sections=section[:1] if section else (),
+        closers=section[1:] if section else (),
         header=regex.compile(header),
         tag=regex.compile(f"{value}|{'|'.join(ends)}"),
         value_end=regex.compile(rf"{bare_close}(?=\s{{0,64}}(?:{'|'.join(ahead)}))"),

@@ -19,7 +19,7 @@ from headrace.actors.text.gemma_value import FunctionGemmaReader, Gemma4Reader
 
 HERMES = JsonCalls(
     openers=("<tool_call>",),
-    marks=("</tool_call>",),
+    closers=("</tool_call>",),
     close=regex.compile("(?=</tool_call>)"),
 )
 
@@ -37,10 +37,11 @@ MISTRAL = HeadedCalls(
 # V3 and R1 write the call's type first, V3.1 does not.
 DEEPSEEK = HeadedCalls(
     openers=("<｜tool▁call▁begin｜>",),
-    marks=("<｜tool▁calls▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
+    sections=("<｜tool▁calls▁begin｜>",),
+    closers=("<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
     header=regex.compile(
         r"function<｜tool▁sep｜>(?P<name>[\w.-]{1,128})\s{1,64}```(?:json)?\s"
-        r"|(?P<name>[\w.-]{1,128})<｜tool▁sep｜>(?=\s{0,64}\{)"
+        r"|(?P<name>[\w.-]{1,128})<｜tool▁sep｜>(?=\s{0,64}[{\"])"
     ),
     close=regex.compile(r"(?=(?:\n```)?<｜tool▁call▁end｜>)"),
 )
@@ -58,11 +59,8 @@ DEEPSEEK_DSML = tagged(
 
 KIMI_K2 = HeadedCalls(
     openers=("<|tool_call_begin|>",),
-    marks=(
-        "<|tool_calls_section_begin|>",
-        "<|tool_call_end|>",
-        "<|tool_calls_section_end|>",
-    ),
+    sections=("<|tool_calls_section_begin|>",),
+    closers=("<|tool_call_end|>", "<|tool_calls_section_end|>"),
     header=regex.compile(
         r"\s{0,64}(?:functions\.)?(?P<name>[\w.-]{1,128}?)(?::\d{1,9})?\s{0,64}"
         r"<\|tool_call_argument_begin\|>"
@@ -125,7 +123,7 @@ MUSE_SPARK = tagged(
 GEMMA_HEADER = regex.compile(r"\s{0,64}call:(?P<name>[\w.-]{1,128})(?=\{)")
 FUNCTION_GEMMA = HeadedCalls(
     openers=("<start_function_call>",),
-    marks=("<end_function_call>",),
+    closers=("<end_function_call>",),
     header=GEMMA_HEADER,
     again=GEMMA_HEADER,
     close=regex.compile("(?=<end_function_call>)"),
@@ -134,7 +132,7 @@ FUNCTION_GEMMA = HeadedCalls(
 GEMMA4 = attrs.evolve(
     FUNCTION_GEMMA,
     openers=("<|tool_call>",),
-    marks=("<tool_call|>",),
+    closers=("<tool_call|>",),
     close=regex.compile(r"(?=<tool_call\|>)"),
     values=Gemma4Reader,
 )

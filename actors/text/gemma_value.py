@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import regex
 
-from headrace.actors.text.json_value import JsonReader, read_text
+from headrace.actors.text.json_value import COLON, JsonReader, read_text
 from headrace.actors.text.reader import Steps
 from headrace.actors.text.shape import Shape, quote
 
-KEY = regex.compile(r'(?P<key>[^\s:{}\[\],<"]{1,256})\s{0,16}:')
+KEY = regex.compile(r'(?P<key>[^:{}\[\],<"]{1,256}):')
 BARE = regex.compile(r"[^,{}\[\]<]{1,1024}(?=[,}\]])")
 
 
@@ -23,11 +23,21 @@ class FunctionGemmaReader(JsonReader):
 
     def _key(self) -> Steps[str | None]:
         yield from self._reader.spaces(self._emit)
+        if (yield from self._reader.take(self.mark)) is not None:
+            return (yield from self._marked_key())
         found = yield from self._reader.take(KEY)
         if found is None:
             return None
-        self._emit(quote(found["key"]) + ":")
-        return found["key"]
+        self._emit(quote(found["key"].strip()) + ":")
+        return found["key"].strip()
+
+    def _marked_key(self) -> Steps[str | None]:
+        parts = list[str]()
+        found = yield from self._reader.until(self.mark, lambda text, _: parts.append(text))
+        if found is None:
+            return None
+        self._emit(quote("".join(parts)))
+        return "".join(parts) if (yield from self._next(COLON)) else None
 
     def _atom(self, start: str, shape: Shape) -> Steps[bool]:
         if start == '"':

@@ -39,11 +39,12 @@ class TaggedMarkup:
 
 
 def _marks(calls: CallFormat | None, reasoning: ReasoningMarks | None) -> Pattern:
-    """Matches what is not text: group `think`, `open` or `mark`."""
+    """Matches what may not be text: group `think`, `open`, `section` or `close`."""
     groups = {
         "think": (reasoning.open,) if reasoning else (),
         "open": calls.openers if calls else (),
-        "mark": calls.marks if calls else (),
+        "section": calls.sections if calls else (),
+        "close": calls.closers if calls else (),
     }
     patterns = [
         f"(?P<{name}>{'|'.join(map(regex.escape, texts))})"
@@ -71,7 +72,10 @@ def _read_content(answer: Answer, calls: CallFormat | None, pattern: Pattern) ->
         if found.lastgroup == "think":
             sink.open_block(at)
             return True
-        sink.mark(text, at)
+        if found.lastgroup == "section":
+            sink.section(text, at)
+        else:
+            sink.closer(text, at)
     return False
 
 

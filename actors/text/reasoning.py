@@ -22,6 +22,12 @@ class ReasoningMarks:
     close: str
     # Marks that end the block by beginning something else.
     ended_by: tuple[str, ...] = ()
+    # Tokens or parts of the template that a model with these marks has.
+    evidence: tuple[str, ...] = attrs.field()
+
+    @evidence.default
+    def _own_marks(self) -> tuple[str, ...]:
+        return (self.open, self.close)
 
     def start(self, prompt: str, begun: str = "") -> Start:
         """The state that a rendered prompt leaves. `begun` is the part of the assistant's own
@@ -53,7 +59,7 @@ REASONING_MARKS = (
     ReasoningMarks("[THINK]", "[/THINK]"),
     ReasoningMarks("<seed:think>", "</seed:think>"),
     ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>"),
-    ReasoningMarks("<|channel>thought", "<channel|>"),
+    ReasoningMarks("<|channel>thought", "<channel|>", evidence=("<|channel>", "<channel|>")),
     ReasoningMarks("◁think▷", "◁/think▷"),
 )
 

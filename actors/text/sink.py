@@ -15,7 +15,7 @@ from headrace.actors.text.events import (
 class AnswerSink:
     """Collects the events of one answer.
 
-    Whitespace before a call or a hidden block, and marks around a section of calls, are markup if
+    Whitespace before a call or a hidden block, and marks before a section of calls, are markup if
     a call or block does follow, and text if text does. So whitespace that begins the answer or
     follows a call waits, and so does a mark wherever it stands.
     """
@@ -50,12 +50,16 @@ class AnswerSink:
         self.fresh = False
         self._show(text, at)
 
-    def mark(self, text: str, at: int) -> None:
-        """A mark that stands around calls."""
+    def section(self, text: str, at: int) -> None:
+        """A mark before calls."""
+        self._hold(text, at)
+
+    def closer(self, text: str, at: int) -> None:
+        """A mark behind a call, if there was one."""
         if self.fresh and self.calls:
             self._release()
         else:
-            self._hold(text, at)
+            self.text(text, at)
 
     def open_block(self, at: int) -> None:
         self._release()

@@ -39,7 +39,7 @@ TOOLS: dict[str, Any] = {
 }
 OSLO = ("get_weather", {"city": "Oslo", "days": 3})
 NOTE = ("write_file", {"path": "a.py", "content": 'print("</b>")\nx < 1 && y', "lines": [1, 2]})
-LIST = ("list_files", {})
+LIST: tuple[str, dict[str, Any]] = ("list_files", {})
 
 
 @attrs.frozen
