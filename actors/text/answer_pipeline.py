@@ -15,8 +15,8 @@ from headrace.runtime.ports import Decoder
 class AnswerPipeline:
     """Decoder, reasoning and calls, then stop strings on what is visible of it.
 
-    Used like a `TextPipeline`. With `token_bytes`, the bytes of a token id, the outputs say which
-    tokens the visible text is made of.
+    Used like a `TextPipeline`. The decoder must show the special tokens that are markup. With
+    `token_bytes`, the bytes of a token id, the outputs say which tokens the text is made of.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class AnswerPipeline:
     ) -> None:
         self._decoder = decoder
         self._parser = parser
-        self._filter = StopFilter(stops)
+        self._filter = StopFilter(stops) if any(stops) else None
         self._ledger = TokenLedger()
         self._token_bytes = token_bytes
         self._shares = ShareFinder()
 
     @property
     def matched_stop(self) -> str | None:
-        return self._filter.matched
+        return None if self._filter is None else self._filter.matched
 
     @property
     def in_reasoning(self) -> bool:
@@ -54,33 +54,35 @@ class AnswerPipeline:
         self._ledger.add(text)
         if self._token_bytes is not None:
             self._shares.add(self._token_bytes(token), text)
-        return self._out(self._filter.feed(self._parsed(text, at)), last=False)
+        if not text:
+            return PipelineOut("")
+        events = self._parsed(text, at)
+        return self._out(events if self._filter is None else [*self._filter.feed(events)])
 
     def finish(self, *, cut: bool = False) -> PipelineOut:
         """The rest, once, when the row ends other than by a stop string. `cut`: the cap ended the
         row, or the server did; then what may be the beginning of markup is left out."""
         rest = self._decoder.flush()
         self._shares.add_text(rest)
-        events = list(self._parsed(rest, self._ledger.length))
+        events = self._parsed(rest, self._ledger.length) if rest else []
         if self._parser is not None:
-            events += self._parser.finish(cut=cut)
-        shown = [*self._filter.feed(events), *self._filter.flush()]
-        return self._out(shown, last=True)
+            events = [*events, *self._parser.finish(cut=cut)]
+        if self._filter is not None:
+            events = [*self._filter.feed(events), *self._filter.flush()]
+        return self._out(events, last=True)
 
     @property
     def _blocks(self) -> Sequence[tuple[int, int | None]]:
         return () if self._parser is None else self._parser.blocks
 
-    def _parsed(self, text: str, at: int) -> Sequence[AnswerEvent]:
-        if not text:
-            return ()
+    def _parsed(self, text: str, at: int) -> list[AnswerEvent]:
         return [Text(text, at)] if self._parser is None else self._parser.feed(text)
 
-    def _out(self, events: Iterable[AnswerEvent], *, last: bool) -> PipelineOut:
-        shown = tuple(events)
-        stopped = self._filter.matched is not None
-        text = "".join(event.text for event in shown if isinstance(event, Text))
-        return PipelineOut(text, stopped, shown, self._attributed(shown, last=last or stopped))
+    def _out(self, events: Sequence[AnswerEvent], *, last: bool = False) -> PipelineOut:
+        stopped = self.matched_stop is not None
+        text = "".join([event.text for event in events if isinstance(event, Text)])
+        shares = self._attributed(events, last=last or stopped)
+        return PipelineOut(text, stopped, tuple(events), shares)
 
     def _attributed(self, events: Iterable[AnswerEvent], *, last: bool) -> tuple[TokenShare, ...]:
         if self._token_bytes is None:

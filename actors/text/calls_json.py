@@ -87,7 +87,7 @@ class _ObjectCall:
         elif not complete and self._form.close is not NEVER:
             yield from self._reader.until(self._form.close, ignore)
 
-    def _members(self) -> Steps[bool]:
+    def _members(self, *, nested: bool = False) -> Steps[bool]:
         """Whether the object was read to its closing bracket."""
         first = True
         while True:
@@ -96,10 +96,12 @@ class _ObjectCall:
             if key is None:
                 return False
             name = unquote(key.group())
-            if first and self._form.bare and name not in FIRST:
+            if first and not nested and self._form.bare and name not in FIRST:
                 return False
             first = False
-            if not (yield from self._next(COLON)) or not (yield from self._member(name)):
+            if not (yield from self._next(COLON)) or not (
+                yield from self._member(name, nested=nested)
+            ):
                 return False
             mark = yield from self._next(NEXT)
             if mark != ",":
@@ -110,12 +112,12 @@ class _ObjectCall:
         found = yield from self._reader.take(pattern)
         return None if found is None else found.group()
 
-    def _member(self, name: str) -> Steps[bool]:
+    def _member(self, name: str, *, nested: bool) -> Steps[bool]:
         yield from self._reader.spaces(ignore)
         if name in NAMES and self._shape is None:
-            if (yield from self._reader.peek()) == "{":
+            if not nested and (yield from self._reader.peek()) == "{":
                 self._reader.skip()
-                return (yield from self._members())
+                return (yield from self._members(nested=True))
             return (yield from self._name())
         if name in ARGUMENTS and not self._told:
             return (yield from self._arguments())

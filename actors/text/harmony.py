@@ -31,6 +31,11 @@ CLOSE = regex.compile(r"(?=<\|(?:end|call|return|start|channel)\|>)")
 class HarmonyMarkup:
     """Analysis is reasoning; the final message and commentary to nobody in particular are text."""
 
+    def start(self, prompt: str, begun: str = "") -> Start:
+        if prompt.rstrip().endswith("<|channel|>analysis<|message|>"):
+            return "inside"
+        return "after" if begun else "before"
+
     def read(self, answer: Answer, start: Start) -> Steps[None]:
         if start == "inside":
             yield from _read_analysis(answer, 0)

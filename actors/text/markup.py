@@ -15,6 +15,10 @@ from headrace.actors.text.reasoning import ReasoningMarks, Start, read_block
 class Markup(Protocol):
     """The grammar of one model's answers."""
 
+    def start(self, prompt: str, begun: str = "") -> Start:
+        """The state that a rendered prompt leaves. `begun` is the part of the assistant's own
+        turn that the prompt ends with. A caller whose request wants no thinking uses "after"."""
+
     def read(self, answer: Answer, start: Start) -> Steps[None]:
         """Take the answer to its end, telling the sink what it holds."""
 
@@ -25,6 +29,9 @@ class TaggedMarkup:
 
     reasoning: ReasoningMarks | None = None
     calls: CallFormat | None = None
+
+    def start(self, prompt: str, begun: str = "") -> Start:
+        return "after" if self.reasoning is None else self.reasoning.start(prompt, begun)
 
     def read(self, answer: Answer, start: Start) -> Steps[None]:
         if self.reasoning is not None and start == "inside":

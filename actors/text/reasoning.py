@@ -30,8 +30,8 @@ class ReasoningMarks:
         return (self.open, self.close)
 
     def start(self, prompt: str, begun: str = "") -> Start:
-        """The state that a rendered prompt leaves. `begun` is the part of the assistant's own
-        turn that the prompt ends with; only there is a mark anywhere but at the end meant."""
+        """See `Markup.start`. A mark that does not end the prompt counts only in `begun`: a user
+        may have written it."""
         opened = begun.rfind(self.open)
         closed = begun.rfind(self.close)
         if opened != closed:

@@ -13,8 +13,6 @@ import msgspec
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,9})?")
 # JSON's words and Python's, in any case: models write both.
 WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
-# References and alternatives are followed this far; a schema may refer to itself.
-DEPTH = 8
 # Integers written with an exponent are spelled out up to this many digits.
 DIGITS = 40
 PYTHON_TYPES = (
@@ -34,6 +32,8 @@ class Shape:
     schema: Any = None
     # Where `$ref` starts from.
     root: Any = None
+    # Types found before, by the identity of a schema within the root.
+    _types: dict[int, frozenset[str]] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
     def of(cls, schema: Any) -> Shape:
@@ -42,27 +42,34 @@ class Shape:
     @property
     def types(self) -> frozenset[str]:
         """JSON type names that may stand here; empty where the schema leaves it open."""
-        return frozenset(_types(self.schema, self.root, DEPTH))
+        found = self._types.get(id(self.schema))
+        if found is None:
+            found = frozenset(_types(self.schema, self.root, set()) or ())
+            self._types[id(self.schema)] = found
+        return found
 
     def member(self, key: str) -> Shape:
-        for schema in _expand(self.schema, self.root, DEPTH):
+        for schema in _expand(self.schema, self.root, set()):
             properties = schema.get("properties")
             if isinstance(properties, dict) and key in properties:
-                return Shape(properties[key], self.root)
+                return self._at(properties[key])
         return self._below("additionalProperties")
 
     def item(self, index: int) -> Shape:
-        for schema in _expand(self.schema, self.root, DEPTH):
+        for schema in _expand(self.schema, self.root, set()):
             prefix = schema.get("prefixItems")
             if isinstance(prefix, list) and index < len(prefix):
-                return Shape(prefix[index], self.root)
+                return self._at(prefix[index])
         return self._below("items")
 
     def _below(self, keyword: str) -> Shape:
-        for schema in _expand(self.schema, self.root, DEPTH):
+        for schema in _expand(self.schema, self.root, set()):
             if isinstance(schema.get(keyword), dict):
-                return Shape(schema[keyword], self.root)
+                return self._at(schema[keyword])
         return ANY
+
+    def _at(self, schema: Any) -> Shape:
+        return Shape(schema, self.root, self._types)
 
     def scalar(self, raw: str) -> str | None:
         """JSON for an unquoted word as this schema reads it; None if it is no JSON value."""
@@ -101,21 +108,26 @@ def _as_integer(raw: str) -> str:
     return raw
 
 
-def _expand(schema: Any, root: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """The schema, what it refers to, and its alternatives and parts."""
-    if not isinstance(schema, dict) or depth == 0:
+def _expand(schema: Any, root: Any, seen: set[int]) -> Iterator[dict[str, Any]]:
+    """The schema, what it refers to, and its alternatives and parts, each once."""
+    if not isinstance(schema, dict) or id(schema) in seen:
         return
+    seen.add(id(schema))
     yield schema
     if isinstance(reference := schema.get("$ref"), str):
-        yield from _expand(_look_up(reference, root), root, depth - 1)
+        yield from _expand(_look_up(reference, root), root, seen)
     for keyword in ("allOf", "anyOf", "oneOf"):
         for part in _list(schema.get(keyword)):
-            yield from _expand(part, root, depth - 1)
+            yield from _expand(part, root, seen)
 
 
-def _types(schema: Any, root: Any, depth: int) -> set[str]:
-    if not isinstance(schema, dict) or depth == 0:
+def _types(schema: Any, root: Any, seen: set[int]) -> set[str] | None:
+    """None where anything may stand; nothing new for a schema seen before."""
+    if not isinstance(schema, dict):
+        return None
+    if id(schema) in seen:
         return set()
+    seen.add(id(schema))
     if "type" in schema:
         named = schema["type"]
         return (
@@ -124,13 +136,23 @@ def _types(schema: Any, root: Any, depth: int) -> set[str]:
     if "const" in schema or "enum" in schema:
         return {_type_of(value) for value in [*_list(schema.get("enum")), *_const(schema)]}
     if isinstance(reference := schema.get("$ref"), str):
-        return _types(_look_up(reference, root), root, depth - 1)
+        return _types(_look_up(reference, root), root, seen)
     for part in _list(schema.get("allOf")):
-        if found := _types(part, root, depth - 1):
+        if found := _types(part, root, seen):
             return found
-    parts = _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
-    choices = [_types(part, root, depth - 1) for part in parts]
-    return set().union(*choices) if all(choices) else set()
+    return _union(_list(schema.get("anyOf")) or _list(schema.get("oneOf")), root, seen)
+
+
+def _union(parts: list[Any], root: Any, seen: set[int]) -> set[str] | None:
+    if not parts:
+        return None
+    found = set[str]()
+    for part in parts:
+        types = _types(part, root, seen)
+        if types is None:
+            return None
+        found |= types
+    return found
 
 
 def _const(schema: dict[str, Any]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -48,7 +48,9 @@ class _Token:
     end: int
     raw: bytes
 
-    def share(self, visible: Iterable[tuple[int, int]]) -> bytes:
+    def share(self, visible: Sequence[tuple[int, int]]) -> bytes:
+        if visible and visible[0][0] <= self.start and self.end <= visible[0][1]:
+            return self.raw
         parts = [(max(a, self.start), min(b, self.end)) for a, b in visible]
         parts = [(a - self.start, b - self.start) for a, b in parts if a < b]
         if not parts or len(self.raw) != self.end - self.start:

@@ -262,6 +262,13 @@ def test_a_cut_call_is_none_where_a_parser_from_outside_reads() -> None:
     assert read(tagged(PARSED), "Hm.<calls>f:{", cut=True) == WholeAnswer("Hm.")
 
 
+def test_nesting_without_end_is_no_call() -> None:
+    text = "<tool_call>" + '{"function": ' * 5000
+    assert read(tagged(formats.HERMES), text).content == text
+    deep = '<tool_call>{"name": "f", "arguments": ' + '{"o": ' * 5000
+    assert len(read(tagged(formats.HERMES), deep).calls) == 1
+
+
 def test_markup_that_stays_undecided_takes_linear_time() -> None:
     """No name comes, so twenty thousand characters are held, in pieces of one token."""
     text = '<tool_call>{"arguments": "' + "<tool_call>" * 2000

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.actors.text import formats
+from headrace.actors.text.harmony import HarmonyMarkup
 from headrace.actors.text.markup import TaggedMarkup
 from headrace.actors.text.parser import AnswerParser
 from headrace.actors.text.reasoning import THINK, Start
@@ -99,6 +100,15 @@ STARTS: dict[str, tuple[str, str, Start]] = {
 @pytest.mark.parametrize(("prompt", "begun", "start"), STARTS.values(), ids=STARTS.keys())
 def test_the_prompt_says_where_the_answer_starts_m2(prompt: str, begun: str, start: Start) -> None:
     assert THINK.start(prompt, begun) == start
+
+
+def test_every_grammar_reads_the_prompt_m2() -> None:
+    harmony = HarmonyMarkup()
+    assert harmony.start("<|start|>assistant") == "before"
+    assert harmony.start("<|start|>assistant<|channel|>analysis<|message|>") == "inside"
+    assert harmony.start("<|channel|>final<|message|>Once", "Once") == "after"
+    assert TaggedMarkup().start("<think>") == "after"
+    assert MARKUP.start("<think>") == "inside"
 
 
 def test_blocks_are_told_by_place() -> None:

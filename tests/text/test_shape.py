@@ -61,6 +61,14 @@ def test_types(path: list[str | int], types: set[str]) -> None:
     assert shape.types == types
 
 
+def test_alternatives_of_alternatives_are_looked_at_once() -> None:
+    """Followed blindly these would be twenty to the power of twenty places."""
+    each = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 20} for n in range(20)}
+    shape = Shape.of({"$defs": {**each, "d20": {"type": "integer"}}, "$ref": "#/$defs/d0"})
+    assert shape.types == {"integer"}
+    assert shape.member("x") == ANY
+
+
 @pytest.mark.parametrize("schema", [None, True, [], {"type": 3}, {"properties": []}, {"anyOf": {}}])
 def test_what_is_no_schema_says_nothing(schema: Any) -> None:
     shape = Shape.of(schema)
