@@ -37,6 +37,8 @@ class Batch:
         self._chunk_tokens = chunk_tokens
         # Row -> chunks given to others while it waited.
         self._waiting: dict[int, int] = {}
+        # Row -> rows that begin with it when its prompt is complete.
+        self._siblings: dict[int, tuple[int, ...]] = {}
         self._decoding: set[int] = set()
         self._last: Kind | None = None
 
@@ -75,11 +77,20 @@ class Batch:
         except Exception as error:
             self._engine.remove(spec.row)
             return RowFailed(spec.row, describe(error))
-        if self._engine.remaining(spec.row) > 0:
-            self._waiting[spec.row] = 0
-        else:
-            self._decoding.add(spec.row)
+        self._siblings[spec.row] = spec.siblings
+        self._waiting[spec.row] = 0
+        self._complete([spec.row])
         return None
+
+    def _complete(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """Let those whose prompt is complete decode, with their siblings."""
+        complete = tuple(
+            row for row in rows if row in self._waiting and not self._engine.remaining(row)
+        )
+        for row in complete:
+            del self._waiting[row]
+            self._decoding.update((row, *self._siblings.pop(row)))
+        return complete
 
     def _run(self, step: Step | None) -> Turn:
         match step:
@@ -96,13 +107,7 @@ class Batch:
             self._waiting[row] += 1
         self._last = "prefill"
         result = self._contained(rows, self._engine.prefill, chunks)
-        completed = [
-            row for row in rows if row in self._waiting and not self._engine.remaining(row)
-        ]
-        for row in completed:
-            del self._waiting[row]
-            self._decoding.add(row)
-        return Turn("prefill", result, tuple(completed), len(rows))
+        return Turn("prefill", result, self._complete(rows), len(rows))
 
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
@@ -130,6 +135,7 @@ class Batch:
 
     def _forget(self, row: int) -> None:
         self._waiting.pop(row, None)
+        self._siblings.pop(row, None)
         self._decoding.discard(row)
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from headrace.actors.messages import Ticket
 from headrace.actors.reports import RequestReport
 from headrace.runtime.contracts import (
     Accepted,
+    CallArguments,
     CancelReason,
     Delta,
     End,
@@ -19,6 +20,7 @@ from headrace.runtime.contracts import (
     Failed,
     Finished,
     InferenceRequest,
+    ReasoningDelta,
     Stage,
 )
 from headrace.runtime.errors import Code, ErrorInfo
@@ -109,7 +111,7 @@ class Generation:
         match event:
             case Accepted():
                 self.prompt_tokens = event.prompt_tokens
-            case Delta():
+            case Delta() | ReasoningDelta() | CallArguments():
                 self.generated_tokens += event.tokens
                 self._trace_text()
             case Finished():

@@ -14,7 +14,7 @@ import trio
 
 from headrace.actors.batch import describe
 from headrace.actors.host import Host
-from headrace.actors.local import ModelSpec, Readied
+from headrace.actors.local import ModelSpec, Readied, gone
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.supervisor import contained, leaves
@@ -123,13 +123,3 @@ class Lives:
 
     def __repr__(self) -> str:
         return f"<Lives {', '.join(self._stops) or 'none'}>"
-
-
-def gone(model_id: str, state: str = "restarting") -> ErrorInfo:
-    """What the requests of a model are told whose engine has died."""
-    return ErrorInfo(
-        Code.ENGINE_UNAVAILABLE,
-        f"The engine of {model_id!r} stopped.",
-        details={"state": state},
-        retry_after_seconds=None if state == "exhausted" else 2.0,
-    )

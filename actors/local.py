@@ -11,7 +11,7 @@ from headrace.actors.messages import Delivery, ToModel
 from headrace.actors.model import EngineHung, Model
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
-from headrace.runtime.errors import ErrorInfo, RequestError
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.ports import LoadedModel, Loader
 from headrace.runtime.thread import Thread, ThreadFactory
 from headrace.runtime.trace import Trace
@@ -47,6 +47,8 @@ class Outlet(Protocol):
 
     def deliver(self, delivery: Delivery) -> None: ...
 
+    def close(self, error: ErrorInfo) -> None: ...
+
 
 @attrs.frozen
 class LocalRunner:
@@ -74,6 +76,8 @@ class LocalRunner:
                 return error.info
             except BaseExceptionGroup as group:
                 engine.hung = group.subgroup(EngineHung) is not None
+                # Before anything is waited for: its requests need not wait as well.
+                outlet.close(gone(spec.id))
                 raise
             finally:
                 if not engine.hung:  # a hung thread would never come to it
@@ -121,6 +125,16 @@ class _Loading:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.engine.close()
+
+
+def gone(model_id: str, state: str = "restarting") -> ErrorInfo:
+    """What the requests of a model are told whose engine has died."""
+    return ErrorInfo(
+        Code.ENGINE_UNAVAILABLE,
+        f"The engine of {model_id!r} stopped.",
+        details={"state": state},
+        retry_after_seconds=None if state == "exhausted" else 2.0,
+    )
 
 
 def _unwatched(share: float) -> None:

@@ -15,7 +15,9 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 import trio
 
-from headrace.actors.batch import Batch, Turn
+from headrace.actors.answering import Answering, Built
+from headrace.actors.batch import Batch, Turn, describe
+from headrace.actors.choice import Choice
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -52,8 +54,7 @@ class _Built:
     """A prompt is ready, or could not be built. Told by the actor's own child."""
 
     ticket: Ticket
-    tokens: tuple[int, ...] = ()
-    error: ErrorInfo | None = None
+    result: Built | ErrorInfo
 
 
 class Model:
@@ -84,15 +85,16 @@ class Model:
         self._measures = measures
         self._measured_at = -math.inf
         self._trace = trace
+        self._answering = Answering(loaded.tokenizer, loaded.info.defaults)
         send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
         self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
         self._row_numbers = itertools.count(1)
         # Every ticket that is known here, in whatever phase.
         self._rows: dict[Ticket, Row] = {}
-        # Rows in the engine, by the engine's number.
-        self._running: dict[int, Row] = {}
+        # What is in the engine, by the engine's number.
+        self._running: dict[int, tuple[Row, Choice]] = {}
         self._joining: list[Row] = []
-        self._leaving: list[Row] = []
+        self._leaving: list[tuple[Row, Choice]] = []
         self._items: list[tuple[Ticket, Outgoing]] = []
         self._figures = Figures()
         self._published = Figures()
@@ -130,45 +132,43 @@ class Model:
                 self._on_cancel(message.ticket)
 
     async def _build(self, message: Prepare) -> None:
-        tokenizer = self._loaded.tokenizer
-        built = _Built(message.ticket)
+        result: Built | ErrorInfo
         try:
-            tokens = await self._text_thread.run(tokenizer.build, message.request.prompt)
-            built = _Built(message.ticket, tokens=tokens)
+            result = await self._text_thread.run(self._answering.build, message.request)
         except RequestError as error:
-            built = _Built(message.ticket, error=error.info)
+            result = error.info
         except Exception as error:
-            self._trace.emit("model.build_failed", message.ticket, error=type(error).__name__)
-            info = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
-            built = _Built(message.ticket, error=info)
-        self.ref.tell(built)
+            self._trace.emit("model.build_failed", message.ticket, error=describe(error))
+            result = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
+        self.ref.tell(_Built(message.ticket, result))
 
     def _on_built(self, message: _Built) -> None:
         row = self._rows.get(message.ticket)
         if row is None:  # cancelled meanwhile
             return
-        if message.error is not None:
-            self._emit(row, Refused(message.error))
+        if isinstance(message.result, ErrorInfo):
+            self._emit(row, Refused(message.result))
             self._end(row)
         else:
-            row.tokens = message.tokens
-            self._emit(row, Prepared(len(message.tokens)))
+            row.built = message.result
+            self._emit(row, Prepared(row.prompt_tokens))
 
     def _on_submit(self, message: Submit) -> None:
         row = self._rows.get(message.ticket)
         if row is None:  # cancelled meanwhile
             return
-        row.begin(next(self._row_numbers), message.max_tokens, self._loaded.tokenizer)
+        numbers = [next(self._row_numbers) for _ in range(row.request.n)]
+        row.begin(numbers, message.max_tokens, self._loaded.tokenizer)
         self._joining.append(row)
         submitted = self._figures.submitted_rows + 1
         self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
 
     def _on_cancel(self, ticket: Ticket) -> None:
         row = self._rows.get(ticket)
-        if row is None or row.leaving:
+        if row is None or row.over:
             return
         row.cancelled = True
-        if row.number in self._running:
+        if any(choice.number in self._running for choice in row.choices):
             self._leave(row)
         else:
             self._joining = [other for other in self._joining if other is not row]
@@ -178,12 +178,19 @@ class Model:
 
     async def _let_leave(self) -> None:
         leaving, self._leaving = self._leaving, []
-        kv_bytes = await self._on_engine(self._batch.leave, [row.number for row in leaving])
+        numbers = [choice.number for _, choice in leaving]
+        kv_bytes = await self._on_engine(self._batch.leave, numbers)
         self._figures = attrs.evolve(self._figures, kv_bytes=kv_bytes)
-        for row in leaving:
-            self._end(row)
+        for number in numbers:
+            del self._running[number]
+        for row, _ in leaving:
+            if row.ticket in self._rows and not self._in_engine(row):
+                self._end(row)
         if not self._running:
             await self._measure()
+
+    def _in_engine(self, row: Row) -> bool:
+        return any(choice.number in self._running for choice in row.choices)
 
     async def _measure(self) -> None:
         if self._measures:
@@ -194,7 +201,8 @@ class Model:
     async def _step(self) -> None:
         joining, self._joining = self._joining, []
         for row in joining:
-            self._running[row.number] = row
+            for choice in row.choices:
+                self._running[choice.number] = (row, choice)
         turn, kv_bytes = await self._on_engine(self._run_step, [row.spec() for row in joining])
         self._after(turn, kv_bytes)
         if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
@@ -221,18 +229,20 @@ class Model:
             step_seconds=result.seconds,
         )
         for number in turn.completed:
-            self._emit(self._running[number], Decoding())
-        for token in result.tokens:
-            row = self._running[token.row]
-            for event in row.on_token(token.token):
+            self._emit(self._running[number][0], Decoding())
+        for drawn in result.tokens:
+            row, choice = self._running[drawn.row]
+            for event in row.on_token(choice, drawn):
                 self._emit(row, event)
-            if row.over:
-                self._leave(row)
+            if choice.ended is not None:
+                self._leave_one(row, choice)
         for failure in result.failed:
             self._on_failed(failure)
 
     def _on_failed(self, failure: RowFailed) -> None:
-        row = self._running[failure.row]
+        row, _ = self._running[failure.row]
+        if row.over:
+            return
         self._trace.emit("row.failed", row.ticket, reason=failure.reason)
         self._emit(row, Failed(ErrorInfo(Code.GENERATION_FAILED, "The generation failed.")))
         self._leave(row)
@@ -240,16 +250,21 @@ class Model:
     # ---- ends ----------------------------------------------------------------------------
 
     def _leave(self, row: Row) -> None:
-        if not row.leaving:
-            row.leaving = True
-            self._leaving.append(row)
+        """The row goes with all its answers, whether or not they are complete."""
+        row.over = True
+        for choice in row.choices:
+            self._leave_one(row, choice)
+
+    def _leave_one(self, row: Row, choice: Choice) -> None:
+        if not choice.leaving and choice.number in self._running:
+            choice.leaving = True
+            self._leaving.append((row, choice))
 
     def _end(self, row: Row) -> None:
         """The last word on a ticket: nothing of it is left here."""
         del self._rows[row.ticket]
-        self._running.pop(row.number, None)
         figures = self._figures
-        if row.number:
+        if row.choices:
             self._figures = attrs.evolve(
                 figures,
                 finished_rows=figures.finished_rows + (not row.cancelled),

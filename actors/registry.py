@@ -17,8 +17,8 @@ import trio
 from headrace.actors.census import model_report
 from headrace.actors.host import Host, Totals
 from headrace.actors.lease import Lease
-from headrace.actors.lives import Died, LifeNews, Lives, Loaded, LoadFailed, Runner, Unloaded, gone
-from headrace.actors.local import ModelSpec
+from headrace.actors.lives import Died, LifeNews, Lives, Loaded, LoadFailed, Runner, Unloaded
+from headrace.actors.local import ModelSpec, gone
 from headrace.actors.messages import Ticket
 from headrace.actors.reports import ModelReport
 from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Unload
@@ -71,7 +71,14 @@ class _Idle:
     """Time to look for models that nobody has used for long."""
 
 
-_Message: TypeAlias = _Acquire | _Release | _Unload | _Pin | _Measured | _Idle | LifeNews
+@attrs.frozen
+class NoMoreLeases:
+    """The runtime is about to end: nobody gets a lease any more, and no model starts again."""
+
+
+_Message: TypeAlias = (
+    _Acquire | _Release | _Unload | _Pin | _Measured | _Idle | NoMoreLeases | LifeNews
+)
 
 
 class Registry(Actor[_Message]):
@@ -108,9 +115,12 @@ class Registry(Actor[_Message]):
         # What the next start of a model that died has to wait, in seconds.
         self._delays: dict[str, float] = {}
         self._replies: dict[Ticket, Reply[Lease]] = {}
+        # Granted on a model whose death is not known yet: ticket and model.
+        self._stranded: list[tuple[Ticket, str]] = []
         # Who waits for a model's memory to be free, by model.
         self._leavers: dict[str, list[Reply[None]]] = {}
         self._load_numbers = itertools.count(1)
+        self._closing = False
         self.current: str | None = specs[0].id if specs else None
 
     async def serve(self) -> None:
@@ -180,6 +190,10 @@ class Registry(Actor[_Message]):
                 return self._residency.measured(model_id, measured_bytes, now)
             case _Idle():
                 return self._residency.idle(now, self._idle_seconds)
+            case NoMoreLeases():
+                self._closing = True
+                self._residency.close_to_new()
+                return []
             case _:
                 return self._on_news(message, now)
 
@@ -221,10 +235,20 @@ class Registry(Actor[_Message]):
                 return self._on_died(model_id, now)
 
     def _on_died(self, model_id: str, now: float) -> list[Action]:
-        delay_seconds = self._restarts[model_id].died(now)
+        delay_seconds = None if self._closing else self._restarts[model_id].died(now)
         self._trace.emit("worker.died", model=model_id, respawn=delay_seconds is not None)
         self._delays[model_id] = delay_seconds or 0.0
-        return self._residency.died(model_id, now, respawn=delay_seconds is not None)
+        stranded = [ticket for ticket, where in self._stranded if where == model_id]
+        self._stranded = [entry for entry in self._stranded if entry[1] != model_id]
+        actions: list[Action] = []
+        for ticket in stranded:
+            actions += self._residency.release(ticket, now)
+        actions += self._residency.died(model_id, now, respawn=delay_seconds is not None)
+        for ticket in stranded:
+            if ticket in self._replies:  # it may have left meanwhile
+                estimate = self._specs[model_id].estimate_bytes
+                actions += self._residency.acquire(ticket, model_id, estimate, now)
+        return actions
 
     def abandon(self) -> None:
         for leases in self._replies.values():
@@ -256,10 +280,11 @@ class Registry(Actor[_Message]):
 
     def _grant(self, ticket: Ticket, model_id: str) -> None:
         reply, host = self._replies.pop(ticket), self._hosts[model_id]
-        if host.info is None:  # it died after its report, and the news is still on its way
-            reply.fail(RequestError.of(gone(model_id)))
-        else:
+        if host.info is not None:
             reply.set(Lease(ticket, host, host.info))
+        else:  # it has just died, and the news is still on its way: the next life is to serve it
+            self._replies[ticket] = reply
+            self._stranded.append((ticket, model_id))
 
     def _fail(self, ticket: Ticket, error: ErrorInfo) -> None:
         reply = self._replies.pop(ticket, None)

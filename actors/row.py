@@ -4,75 +4,80 @@ from __future__ import annotations
 
 import attrs
 
+from headrace.actors.answering import Built
+from headrace.actors.choice import Choice
 from headrace.actors.messages import Ticket
-from headrace.actors.text.pipeline import TextPipeline
-from headrace.runtime.contracts import Delta, Event, Finished, FinishReason, InferenceRequest, Usage
-from headrace.runtime.ports import RowSpec, Tokenizer
+from headrace.runtime.contracts import Event, Finished, InferenceRequest, Usage
+from headrace.runtime.ports import RowSpec, RowToken, Tokenizer
 
 
 @attrs.define(eq=False)
 class Row:
-    """`number` is the engine's name of the row, 0 until it is submitted."""
+    """`choices` are its answers, none before it is submitted; each is a row of the engine."""
 
     ticket: Ticket
     request: InferenceRequest
-    tokens: tuple[int, ...] = ()
-    number: int = 0
-    max_tokens: int = 0
-    # Tokens drawn by the engine, the end token included.
-    sampled: int = 0
-    # Its proper end has been told; the engine may still hold it.
-    over: bool = False
-    leaving: bool = False
+    built: Built | None = None
+    choices: list[Choice] = attrs.field(factory=list)
     cancelled: bool = False
-    _pipeline: TextPipeline | None = None
-    _end_tokens: frozenset[int] = frozenset()
-    # Tokens whose text is still held back.
-    _held: int = 0
+    # Its last word has been told: the row is to leave with all its choices.
+    over: bool = False
 
-    def begin(self, number: int, max_tokens: int, tokenizer: Tokenizer) -> None:
-        """The row gets its place: from now on it can produce text."""
-        self.number = number
-        self.max_tokens = max_tokens
-        self._pipeline = TextPipeline(tokenizer.decoder(self.request.prompt), self.request.stop)
-        self._end_tokens = tokenizer.end_tokens
+    @property
+    def prompt_tokens(self) -> int:
+        return 0 if self.built is None else len(self.built.tokens)
+
+    @property
+    def sampled(self) -> int:
+        return sum(choice.sampled for choice in self.choices)
+
+    def begin(self, numbers: list[int], max_tokens: int, tokenizer: Tokenizer) -> None:
+        """The row gets its places in the batch: from now on it can produce text."""
+        assert self.built is not None
+        self.choices = [
+            Choice(
+                index,
+                number,
+                max_tokens,
+                pipeline,
+                tokenizer.end_tokens,
+                tokenizer,
+                self.built.max_calls,
+            )
+            for index, (number, pipeline) in enumerate(
+                zip(numbers, self.built.pipelines, strict=True)
+            )
+        ]
 
     def spec(self) -> RowSpec:
-        return RowSpec(self.number, self.tokens, self.request.sampling, self.max_tokens)
+        assert self.built is not None
+        first, *siblings = self.choices
+        return RowSpec(
+            first.number,
+            self.built.tokens,
+            self.built.sampling,
+            first.max_tokens,
+            siblings=tuple(choice.number for choice in siblings),
+            logprobs=self.request.logprobs,
+            mask=self.built.mask,
+        )
 
-    def on_token(self, token: int) -> list[Event]:
-        """What a sampled token means for the client. Nothing once the row is over."""
+    def on_token(self, choice: Choice, drawn: RowToken) -> list[Event]:
+        """What a sampled token means for the client; after the last answer, the request's end."""
         if self.over:
             return []
-        assert self._pipeline is not None
-        self.sampled += 1
-        if token in self._end_tokens:
-            return self._finish("stop", ended_by_token=True)
-        self._held += 1
-        out = self._pipeline.add(token)
-        events = self._text(out.text)
-        if out.stopped:
-            return [*events, self._finished("stop")]
-        if self.sampled >= self.max_tokens:
-            return [*events, *self._finish("length")]
+        events = choice.on_token(drawn)
+        if all(choice.ended for choice in self.choices):
+            events.append(self._finished())
         return events
 
-    def _finish(self, reason: FinishReason, *, ended_by_token: bool = False) -> list[Event]:
-        """Let go of held text, which may itself complete a stop string."""
-        assert self._pipeline is not None
-        rest = self._pipeline.finish()
-        events = self._text(rest.text)
-        ended = self._finished("stop" if rest.stopped else reason, end_tokens=int(ended_by_token))
-        return [*events, ended]
-
-    def _text(self, text: str) -> list[Event]:
-        if not text:
-            return []
-        held, self._held = self._held, 0
-        return [Delta(text, held)]
-
-    def _finished(self, reason: FinishReason, end_tokens: int = 0) -> Finished:
-        assert self._pipeline is not None
+    def _finished(self) -> Finished:
         self.over = True
-        usage = Usage(len(self.tokens), self.sampled - end_tokens)
-        return Finished(reason, usage, self._pipeline.matched_stop)
+        first = self.choices[0].ended
+        assert first is not None
+        usage = Usage(
+            self.prompt_tokens,
+            sum(choice.completion_tokens for choice in self.choices),
+            reasoning_tokens=sum(choice.pipeline.reasoning_tokens for choice in self.choices),
+        )
+        return Finished(first.reason, usage, first.matched_stop)

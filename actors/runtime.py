@@ -20,7 +20,7 @@ from headrace.actors.lives import CLOSING, Runner
 from headrace.actors.local import EngineLimits, LocalRunner
 from headrace.actors.messages import Ticket
 from headrace.actors.provision import Provision, provide
-from headrace.actors.registry import Registry
+from headrace.actors.registry import NoMoreLeases, Registry
 from headrace.actors.remote import RemoteRunner
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.actors.routing import Names
@@ -214,6 +214,7 @@ async def open_runtime(
             yield runtime
         finally:
             runtime.close_to_new()
+            registry.ref.tell(NoMoreLeases())
             runtime.end_all(CLOSING)
             with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
                 await runtime.wait_released()

@@ -1,13 +1,14 @@
 """Who may run a row of one model, and who waits. Pure: tickets and times in, grants out.
 
 A request takes a place when it comes, which never waits and may be refused; it gets in line for a
-row when its prompt is ready; rows are granted in the order of the line.
+row when its prompt is ready; of those in line, who came first gets the next row.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import deque
-from collections.abc import Iterable
 
 import attrs
 
@@ -32,8 +33,12 @@ class Waitlist:
     def __init__(self, max_rows: int, queue_limit: int) -> None:
         self._max_rows = max_rows
         self._places = max_rows + queue_limit
+        self._arrivals = itertools.count()
+        # Ticket -> its number in the order of arrival; kept until it leaves.
+        self._numbers: dict[Ticket, int] = {}
+        # Those without a row, and of them those who are ready, by order of arrival.
         self._entered: set[Ticket] = set()
-        self._line: deque[Ticket] = deque()
+        self._line: list[Ticket] = []
         # Ticket -> when its row was granted, in seconds.
         self._running: dict[Ticket, float] = {}
         self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
@@ -43,12 +48,13 @@ class Waitlist:
         if len(self._entered) + len(self._running) >= self._places:
             return False
         self._entered.add(ticket)
+        self._numbers[ticket] = next(self._arrivals)
         return True
 
     def line_up(self, ticket: Ticket, now: float) -> list[Ticket]:
         """The ticket is ready to run. Answers who gets a row now."""
         if ticket in self._entered and ticket not in self._line:
-            self._line.append(ticket)
+            bisect.insort(self._line, ticket, key=self._numbers.__getitem__)
         return self._grant(now)
 
     def leave(self, ticket: Ticket, now: float) -> list[Ticket]:
@@ -58,13 +64,14 @@ class Waitlist:
             self._services.append(now - began)
         elif ticket in self._entered:
             self._entered.discard(ticket)
-            self._line = deque(_without(self._line, ticket))
+            self._line = [other for other in self._line if other != ticket]
+        self._numbers.pop(ticket, None)
         return self._grant(now)
 
     def _grant(self, now: float) -> list[Ticket]:
         granted: list[Ticket] = []
         while self._line and len(self._running) < self._max_rows:
-            ticket = self._line.popleft()
+            ticket = self._line.pop(0)
             self._entered.discard(ticket)
             self._running[ticket] = now
             granted.append(ticket)
@@ -87,7 +94,3 @@ class Waitlist:
             f"<Waitlist {len(self._running)} of {self._max_rows} rows, {len(self._entered)} "
             f"waiting, {len(self._line)} of them in line>"
         )
-
-
-def _without(line: Iterable[Ticket], ticket: Ticket) -> Iterable[Ticket]:
-    return (other for other in line if other != ticket)

@@ -21,7 +21,17 @@ from headrace.actors.messages import (
     Submit,
     Ticket,
 )
-from headrace.runtime.contracts import Accepted, Delta, Failed, Finished, ModelInfo
+from headrace.runtime.contracts import (
+    CallArguments,
+    CallEnded,
+    CallStarted,
+    ChoiceEnded,
+    Delta,
+    Failed,
+    Finished,
+    ModelInfo,
+    ReasoningDelta,
+)
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.frames import Codec
 
@@ -67,7 +77,22 @@ class DeliveryFrame:
     figures: Figures
 
 
-ITEMS = Codec((Prepared, Refused, Decoding, Ended, Accepted, Delta, Finished, Failed))
+ITEMS = Codec(
+    (
+        Prepared,
+        Refused,
+        Decoding,
+        Ended,
+        Delta,
+        ReasoningDelta,
+        CallStarted,
+        CallArguments,
+        CallEnded,
+        ChoiceEnded,
+        Finished,
+        Failed,
+    )
+)
 TO_WORKER = Codec((Begin, Prepare, Submit, Cancel))
 FROM_WORKER = Codec((Ready, NotLoaded, Beat, DeliveryFrame))
 

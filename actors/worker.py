@@ -28,6 +28,7 @@ from headrace.actors.wire import (
     encode_delivery,
 )
 from headrace.runtime.contracts import ModelInfo
+from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.link import Link, open_link
 from headrace.runtime.ports import Loader
 from headrace.runtime.process import inherited_socket, leave_with_parent
@@ -51,6 +52,9 @@ class Outflow:
 
     def deliver(self, delivery: Delivery) -> None:
         self._link.send(encode_delivery(delivery))
+
+    def close(self, error: ErrorInfo) -> None:
+        """The process ends, which tells the parent all there is to know."""
 
 
 async def work(link: Link) -> int:

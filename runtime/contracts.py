@@ -14,7 +14,7 @@ import attrs
 from headrace.runtime.errors import ErrorInfo
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-FinishReason: TypeAlias = Literal["stop", "length"]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 Stage: TypeAlias = Literal["queued", "loading", "prefilling", "decoding", "ended"]
 # Why a request was ended from outside; the label of headrace_cancelled_total.
 CancelReason: TypeAlias = Literal["disconnect", "api", "drain", "timeout", "stall"]
@@ -74,6 +74,40 @@ class Prompt:
     template_args: dict[str, Any] = attrs.field(factory=dict)
 
 
+ToolChoice: TypeAlias = Literal["none", "auto", "required"]
+
+
+@attrs.frozen
+class Tool:
+    """A function that the model may call. `parameters` is a JSON schema; None: no arguments."""
+
+    name: str
+    parameters: dict[str, Any] | None = None
+    description: str | None = None
+    strict: bool = False
+
+
+@attrs.frozen
+class ToolUse:
+    """The tools of a request. `named` narrows the choice to some of them; empty means all."""
+
+    tools: tuple[Tool, ...]
+    choice: ToolChoice = "auto"
+    named: tuple[str, ...] = ()
+    # Whether one answer may hold several calls.
+    parallel: bool = True
+
+
+@attrs.frozen
+class Thinking:
+    """Whether and how hard the model is to reason; None leaves it to the model."""
+
+    enabled: bool | None = None
+    effort: str | None = None
+    # Tokens after which the block is closed.
+    budget_tokens: int | None = None
+
+
 @attrs.frozen
 class InferenceRequest:
     """One request to generate text, whatever protocol it came in."""
@@ -92,6 +126,12 @@ class InferenceRequest:
     # Names of the sampling fields that the client itself set; the model's own defaults may
     # replace the others.
     given: tuple[str, ...] = ()
+    # How many answers to draw; they share the prompt's prefill.
+    n: int = 1
+    # Alternatives to report for each token of the visible text; None: no log-probabilities.
+    logprobs: int | None = None
+    tools: ToolUse | None = None
+    thinking: Thinking = Thinking()
 
 
 @attrs.frozen
@@ -129,17 +169,86 @@ class Accepted:
 
 
 @attrs.frozen
+class TokenLogprob:
+    """A token with its natural log-probability, over the whole vocabulary before the draw."""
+
+    raw: bytes
+    logprob: float
+
+
+@attrs.frozen
+class ScoredToken:
+    """A token of the visible text, as far as it is visible, and the likeliest in its place."""
+
+    chosen: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@attrs.frozen
 class Delta:
-    """Text that became visible. Deltas that pile up in a sink are merged into one."""
+    """Text that became visible. Pieces of one kind that pile up in a sink are merged.
+
+    `choice` numbers the answers of one request from 0, here and in all events that have it.
+    """
 
     text: str
     # How many sampled tokens this text stands for.
     tokens: int = 1
+    choice: int = 0
+    scored: tuple[ScoredToken, ...] = ()
+
+
+@attrs.frozen
+class ReasoningDelta:
+    """Text of the model's reasoning, without its marks."""
+
+    text: str
+    tokens: int = 1
+    choice: int = 0
+
+
+@attrs.frozen
+class CallStarted:
+    """The model calls a tool. `call` numbers the calls of one answer from 0."""
+
+    call: int
+    name: str
+    choice: int = 0
+
+
+@attrs.frozen
+class CallArguments:
+    """More of a call's arguments; all pieces joined are its JSON text."""
+
+    call: int
+    text: str
+    tokens: int = 1
+    choice: int = 0
+
+
+@attrs.frozen
+class CallEnded:
+    """The call is complete. A call without this was cut by the end of the answer."""
+
+    call: int
+    choice: int = 0
+
+
+@attrs.frozen
+class ChoiceEnded:
+    """One answer is complete. Every answer has exactly one, before the request's end."""
+
+    reason: FinishReason
+    matched_stop: str | None = None
+    choice: int = 0
 
 
 @attrs.frozen
 class Finished:
-    """The row's proper end. Always the last event."""
+    """The request's proper end, when all its answers are complete. Always the last event.
+
+    `reason` and `matched_stop` are those of the first answer.
+    """
 
     reason: FinishReason
     usage: Usage
@@ -149,12 +258,13 @@ class Finished:
 
 @attrs.frozen
 class Failed:
-    """The row's end by an error. Always the last event; there is exactly one end."""
+    """The request's end by an error. Always the last event; there is exactly one end."""
 
     error: ErrorInfo
 
 
-Event: TypeAlias = Accepted | Delta | Finished | Failed
+Piece: TypeAlias = Delta | ReasoningDelta | CallArguments
+Event: TypeAlias = Accepted | Piece | CallStarted | CallEnded | ChoiceEnded | Finished | Failed
 End: TypeAlias = Finished | Failed
 
 

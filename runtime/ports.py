@@ -17,12 +17,21 @@ import attrs
 from headrace.runtime.contracts import ModelInfo, Prompt, Sampling
 
 
+class RowMask(Protocol):
+    """What a row may say next. Made by a `Compiler`; used by one row on the engine's thread."""
+
+    def fork(self) -> RowMask:
+        """The same state for another row."""
+
+
 @attrs.frozen
 class RowSpec:
     """A sequence to generate. `tokens` has at least one element.
 
     `row` is unique in the engine's life. `choice` numbers the alternatives of one request; draws
-    depend on (sampling.seed, choice, position in the answer) only.
+    depend on (sampling.seed, choice, position in the answer) only. `siblings` are further rows of
+    the same prompt: they come to life when it is complete, without computing it again, and draw
+    as choices 1, 2, ... of it.
     """
 
     row: int
@@ -30,6 +39,18 @@ class RowSpec:
     sampling: Sampling
     max_tokens: int
     choice: int = 0
+    siblings: tuple[int, ...] = ()
+    # Alternatives to score at each of its tokens; None: none, not even the token itself.
+    logprobs: int | None = None
+    mask: RowMask | None = None
+
+
+@attrs.frozen
+class TokenScores:
+    """Natural log-probabilities before the draw: of the token, and of the likeliest tokens."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 @attrs.frozen
@@ -38,6 +59,7 @@ class RowToken:
 
     row: int
     token: int
+    scores: TokenScores | None = None
 
 
 @attrs.frozen
@@ -118,6 +140,19 @@ class Tokenizer(Protocol):
 
     @property
     def end_tokens(self) -> frozenset[int]: ...
+
+    @property
+    def template(self) -> str:
+        """The source of the chat template, "" without one."""
+
+    def has_token(self, text: str) -> bool:
+        """Whether the vocabulary has this text as one token."""
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that a token stands for; none for a special token."""
+
+    def render(self, prompt: Prompt) -> str:
+        """The text of a prompt as `build` encodes it, special tokens included. "" for ids."""
 
     def build(self, prompt: Prompt) -> tuple[int, ...]:
         """Render the template and encode. Raises `RequestError` (template_error,

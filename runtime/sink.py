@@ -11,7 +11,17 @@ from collections import deque
 import attrs
 import trio
 
-from headrace.runtime.contracts import Delta, End, Event, Failed, Finished
+from headrace.runtime.contracts import (
+    CallArguments,
+    Delta,
+    End,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+)
+
+PIECES = (Delta, ReasoningDelta, CallArguments)
 
 
 @attrs.frozen
@@ -40,10 +50,11 @@ class StreamSink:
         if isinstance(event, (Finished, Failed)):
             self.end = event
         last = self._events[-1] if self._events else None
-        if isinstance(event, Delta) and isinstance(last, Delta):
-            self._events[-1] = Delta(last.text + event.text, last.tokens + event.tokens)
-        else:
+        merged = None if last is None else _merged(last, event)
+        if merged is None:
             self._events.append(event)
+        else:
+            self._events[-1] = merged
         if self.unread_since is None:
             self.unread_since = trio.current_time()
         self._arrived.set()
@@ -66,9 +77,28 @@ class StreamSink:
         return event
 
     def statistics(self) -> SinkStatistics:
-        characters = sum(len(event.text) for event in self._events if isinstance(event, Delta))
+        characters = sum(len(event.text) for event in self._events if isinstance(event, PIECES))
         return SinkStatistics(len(self._events), characters, self.end is not None)
 
     def __repr__(self) -> str:
         state = self.statistics()
         return f"<StreamSink {state.events} events, {'ended' if state.ended else 'open'}>"
+
+
+def _merged(last: Event, event: Event) -> Event | None:
+    """One event for two pieces of one kind, one choice and one call; None where they are not."""
+    match last, event:
+        case Delta(), Delta() if last.choice == event.choice:
+            scored = (*last.scored, *event.scored)
+            tokens = last.tokens + event.tokens
+            return Delta(last.text + event.text, tokens, last.choice, scored)
+        case ReasoningDelta(), ReasoningDelta() if last.choice == event.choice:
+            tokens = last.tokens + event.tokens
+            return ReasoningDelta(last.text + event.text, tokens, last.choice)
+        case CallArguments(), CallArguments() if (last.choice, last.call) == (
+            event.choice,
+            event.call,
+        ):
+            tokens = last.tokens + event.tokens
+            return CallArguments(last.call, last.text + event.text, tokens, last.choice)
+    return None

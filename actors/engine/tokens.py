@@ -81,6 +81,27 @@ class TextTokenizer:
     def has_chat_template(self) -> bool:
         return self._template is not None
 
+    @property
+    def template(self) -> str:
+        chosen = self._tokenizer.chat_template
+        return chosen if isinstance(chosen, str) else ""
+
+    def has_token(self, text: str) -> bool:
+        return text in self._vocabulary
+
+    def token_bytes(self, token: int) -> bytes:
+        if token in self._special or token in self._end_tokens:
+            return b""
+        if self._pieces is not None:
+            return self._pieces.table[token] or b""
+        return self._decode((token,)).encode()
+
+    def render(self, prompt: Prompt) -> str:
+        """Raises `RequestError` like `build`."""
+        if prompt.tokens is not None:
+            return ""
+        return prompt.text if prompt.text is not None else self._rendered(prompt)
+
     def build(self, prompt: Prompt) -> tuple[int, ...]:
         """Token ids of a prompt: as given, of the raw text, or of the rendered messages, encoded
         exactly as rendered. Raises `RequestError` (template_error, unsupported_capability,

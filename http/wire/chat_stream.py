@@ -33,6 +33,8 @@ class ChatStream:
                 return self._finish(event)
             case Failed(error=error):
                 return [frame({"error": error_object(error)})]
+            case _:
+                return []
 
     def _begin(self, accepted: Accepted) -> bytes:
         self._members = self._head.members(accepted)

@@ -36,6 +36,19 @@ class ScriptedTokenizer:
     def vocab_size(self) -> int:
         return _BYTES + 1 + len(self.words)
 
+    @property
+    def template(self) -> str:
+        return ""
+
+    def has_token(self, text: str) -> bool:
+        return text in self.words
+
+    def token_bytes(self, token: int) -> bytes:
+        return self.bytes_of(token)
+
+    def render(self, prompt: Prompt) -> str:
+        return prompt.text if prompt.text is not None else _render(prompt)
+
     def build(self, prompt: Prompt) -> tuple[int, ...]:
         """A turn is rendered as `role: content` and a newline; the answer's turn is opened."""
         self.built.append(prompt)

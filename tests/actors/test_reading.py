@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished
+from headrace.runtime.contracts import Accepted, ChoiceEnded, Delta, Event, Failed, Finished
 from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import Script, ScriptedModel
@@ -18,7 +18,7 @@ async def test_the_events_come_in_their_order(autojump_clock: MockClock) -> None
     async with open_scene(ScriptedModel(scripts={"": Script("Hi!")})) as scene:
         answer = await ask(scene.runtime, asking("greet"))
     kinds = [type(event) for event in answer.events]
-    assert kinds == [Accepted, Delta, Delta, Delta, Finished]
+    assert kinds == [Accepted, Delta, Delta, Delta, ChoiceEnded, Finished]
     assert answer.text == "Hi!"
     assert isinstance(answer.end, Finished)
     assert answer.end.reason == "stop"

@@ -14,13 +14,13 @@ def test_more_than_rows_and_places_are_refused():
     assert [waitlist.enter(f"t{n}") for n in range(6)] == [True] * 5 + [False]
 
 
-def test_a_leaver_makes_room_for_the_next_in_line():
+def test_a_leaver_makes_room_for_who_came_first_of_those_in_line():
     waitlist = Waitlist(1, 3)
-    for ticket in ("a", "b", "c"):
+    for ticket in ("a", "b", "c", "d"):
         waitlist.enter(ticket)
     assert waitlist.line_up("a", 0.0) == ["a"]
-    assert waitlist.line_up("c", 1.0) == []
-    assert waitlist.line_up("b", 2.0) == []
+    assert waitlist.line_up("d", 1.0) == []
+    assert waitlist.line_up("c", 2.0) == []
     assert waitlist.leave("a", 3.0) == ["c"]
 
 
@@ -69,7 +69,7 @@ class Histories(RuleBasedStateMachine):
         ticket = f"t{self.next_ticket - back}"
         granted = self.waitlist.line_up(ticket, self.now)
         if ticket in self.entered and ticket not in self.line:
-            self.line.append(ticket)
+            self.line = sorted([*self.line, ticket], key=lambda name: int(name[1:]))
         self.expect(granted)
 
     @rule(back=st.integers(1, 8), seconds=st.floats(0, 10))
