@@ -77,11 +77,12 @@ class Connection(TrioASGIHTTPConnection):
         async def sending(message: ASGISendEvent) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 exchange.complete = True
-                await send(message)
-                return
-            # Over HTTP/2 a reader that stalls closes its window: no socket is there to tell.
+            await send(message)
+
+        async def sending_h2(message: ASGISendEvent) -> None:
+            """The end of a stream waits for its window, and no socket tells that nobody reads."""
             with trio.move_on_after(exchange.edge.runtime.settings.write_stall_s) as stall:
-                await send(message)
+                await sending(message)
             if stall.cancelled_caught:
                 nursery.cancel_scope.cancel("reader stalled")
 
@@ -90,7 +91,8 @@ class Connection(TrioASGIHTTPConnection):
             async with exchange.scopes:
                 response = cast(Response, await self.app.handle_request(request))
                 exchange.status = response.status_code
-                await self._send_response(sending, response)
+                http2 = self.scope["http_version"] == "2"
+                await self._send_response(sending_h2 if http2 else sending, response)
             nursery.cancel_scope.cancel("answered")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 import trio
 from hypercorn.config import Config
+from hypercorn.events import Closed, RawData
 from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
@@ -17,6 +19,8 @@ from headrace.http.wire.errors import condition, envelope
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.errors import Code, ErrorInfo
 
+# What is read of a pipelined request before the one that is being answered has ended.
+PIECES_AHEAD = 1
 # For the bytes of a refusal and the end of a connection that nobody uses.
 CLOSE_SECONDS = 5.0
 
@@ -40,9 +44,25 @@ class Peer(TCPServer):
         self._header_seconds = header_seconds
 
     async def _read_data(self) -> None:
-        await super()._read_data()
+        """Read on while a request is being answered, so that the peer's end is always seen.
+
+        hypercorn stops reading when a second request comes before the first is answered.
+        """
+        ahead, pieces = trio.open_memory_channel[bytes](PIECES_AHEAD)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._handle, pieces)
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                while data := await self._stream.receive_some(MAX_RECV):
+                    await ahead.send(bytes(data))
+            await self.protocol.handle(Closed())
+            nursery.cancel_scope.cancel("peer gone")
         # Nobody is there any more, so there is nothing to wait for between requests.
         await self.idle_task.stop()
+
+    async def _handle(self, pieces: trio.MemoryReceiveChannel[bytes]) -> None:
+        with pieces:
+            async for piece in pieces:
+                await self.protocol.handle(RawData(piece))
 
     async def _idle_timeout(self) -> None:
         """hypercorn runs this while no request is being answered, and cancels it at a head."""

@@ -93,6 +93,17 @@ async def test_while_the_prompt_is_computed_a2(leave: Leave, stream: bool) -> No
         assert site.scene.runtime.statistics().decoded_tokens_total == 0
 
 
+@each_way
+async def test_with_a_second_request_already_sent(leave: Leave) -> None:
+    async with open_site() as site, site.dial() as caller:
+        await caller.send(chat("first", close=False) + chat("second", close=False))
+        await site.until(lambda: stages(site) == ["decoding"])
+        await leave(caller)
+        await site.until(lambda: not stages(site))
+        await caller.close()
+        await assert_gone(site)
+
+
 @asynccontextmanager
 async def busy_site(**settings: Any) -> AsyncIterator[Site]:
     """The only row is taken, for as long as the story lasts."""
