@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
+from headrace.actors.pace import Pace
 from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
 from headrace.runtime.ports import Engine, Memory, RowFailed, RowSpec, StepResult
 
@@ -30,11 +31,11 @@ class Turn:
 
 
 class Batch:
-    """All rows of one engine. `chunk_tokens` bounds the prompt tokens of one step."""
+    """All rows of one engine. `pace` bounds the prompt tokens of one step."""
 
-    def __init__(self, engine: Engine, chunk_tokens: int) -> None:
+    def __init__(self, engine: Engine, pace: Pace) -> None:
         self._engine = engine
-        self._chunk_tokens = chunk_tokens
+        self._pace = pace
         # Row -> chunks given to others while it waited.
         self._waiting: dict[int, int] = {}
         # Row -> rows that begin with it when its prompt is complete.
@@ -52,7 +53,9 @@ class Batch:
     def step(self, joining: Sequence[RowSpec]) -> Turn:
         """Take rows in and run the one step that is due."""
         failed = [failure for spec in joining if (failure := self._join(spec))]
-        step = next_step(self._line(), len(self._decoding), self._last, self._chunk_tokens)
+        decoding = len(self._decoding)
+        chunk_tokens = self._pace.chunk_tokens(decoding)
+        step = next_step(self._line(), decoding, self._last, chunk_tokens)
         turn = self._run(step)
         if failed:
             result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))
@@ -107,12 +110,14 @@ class Batch:
             self._waiting[row] += 1
         self._last = "prefill"
         result = self._contained(rows, self._engine.prefill, chunks)
+        self._pace.prefilled(result.prefilled, result.seconds)
         return Turn("prefill", result, self._complete(rows), len(rows))
 
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
         self._last = "decode"
         result = self._contained(rows, self._engine.decode)
+        self._pace.decoded(result.seconds)
         return Turn("decode", result, rows=len(rows))
 
     def _contained(

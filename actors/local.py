@@ -9,6 +9,7 @@ import attrs
 
 from headrace.actors.messages import Delivery, ToModel
 from headrace.actors.model import EngineHung, Model
+from headrace.actors.pace import Pace
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
@@ -29,10 +30,11 @@ class ModelSpec:
 
 @attrs.frozen
 class EngineLimits:
-    """`step_seconds`: watchdog of one step; `close_seconds`: for the end of a load in progress
-    and for freeing a model."""
+    """`chunk_tokens` and `chunk_seconds` bound a prefill chunk, `step_seconds` is the watchdog of
+    one step, `close_seconds` is for the end of a load in progress and for freeing a model."""
 
     chunk_tokens: int
+    chunk_seconds: float
     step_seconds: float
     close_seconds: float = 30.0
 
@@ -93,7 +95,7 @@ class LocalRunner:
             engine,
             text,
             outlet.deliver,
-            chunk_tokens=self.limits.chunk_tokens,
+            pace=Pace(self.limits.chunk_tokens, self.limits.chunk_seconds),
             step_seconds=self.limits.step_seconds,
             measures=self.measures,
             trace=self.trace,

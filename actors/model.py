@@ -2,7 +2,8 @@
 
 Its loop takes all messages that have come, lets the cancelled rows leave, lets the new rows join,
 runs one engine step on the pinned thread, turns sampled tokens into text, and hands everything of
-that turn over in one delivery. It runs unchanged in a worker process.
+that turn over in one delivery. Messages are taken during a step too, but what they ask of the
+engine waits for its end. It runs unchanged in a worker process.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from headrace.actors.messages import (
     Ticket,
     ToModel,
 )
+from headrace.actors.pace import Pace
 from headrace.actors.row import Row
 from headrace.runtime.actor import Ref, drain
 from headrace.runtime.contracts import Failed
@@ -60,8 +62,8 @@ class _Built:
 class Model:
     """`publish` takes each delivery; it must not wait or raise.
 
-    `step_seconds` is the watchdog's limit for one step, `chunk_tokens` the most prompt tokens of
-    one step. With `measures` the device's memory is read once a second and when the batch is empty.
+    `step_seconds` is the watchdog's limit for one step; `pace` sizes the prefill chunks. With
+    `measures` the device's memory is read once a second and when the batch is empty.
     """
 
     def __init__(
@@ -71,13 +73,13 @@ class Model:
         text_thread: Thread,
         publish: Callable[[Delivery], None],
         *,
-        chunk_tokens: int,
+        pace: Pace,
         step_seconds: float,
         measures: bool,
         trace: Trace,
     ) -> None:
         self._loaded = loaded
-        self._batch = Batch(loaded.engine, chunk_tokens)
+        self._batch = Batch(loaded.engine, pace)
         self._engine_thread = engine_thread
         self._text_thread = text_thread
         self._publish = publish
@@ -88,6 +90,7 @@ class Model:
         self._answering = Answering(loaded.tokenizer, loaded.info.defaults)
         send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
         self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
+        self._work = trio.Event()
         self._row_numbers = itertools.count(1)
         # Every ticket that is known here, in whatever phase.
         self._rows: dict[Ticket, Row] = {}
@@ -101,35 +104,49 @@ class Model:
 
     async def serve(self) -> NoReturn:
         """Run until cancelled. Raises `EngineHung`, or what the engine could not contain."""
-        async with trio.open_nursery() as builders:
+        async with trio.open_nursery() as self._builders:
+            self._builders.start_soon(self._listen)
             while True:
-                if not (self._running or self._joining or self._leaving):
-                    self._take(await self._mailbox.receive(), builders)
+                # What has come by the boundary counts before anything else runs.
                 for message in drain(self._mailbox):
-                    self._take(message, builders)
-                await self._turn()
+                    self._take(message)
+                self._deliver()
+                if self._running or self._joining or self._leaving:
+                    await self._turn()
+                else:
+                    self._work = trio.Event()
+                    await self._work.wait()
+
+    async def _listen(self) -> None:
+        """Take messages while a step runs: prompts are built meanwhile, and whoever has no row
+        in the engine is let go at once."""
+        async for message in self._mailbox:
+            self._take(message)
+            self._deliver()
 
     async def _turn(self) -> None:
         if self._leaving:
             await self._let_leave()
-        self._deliver()
+            self._deliver()
         if self._running or self._joining:
             await self._step()
             self._deliver()
 
     # ---- messages ------------------------------------------------------------------------
 
-    def _take(self, message: ToModel | _Built, builders: trio.Nursery) -> None:
+    def _take(self, message: ToModel | _Built) -> None:
         match message:
             case Prepare():
                 self._rows[message.ticket] = Row(message.ticket, message.request)
-                builders.start_soon(self._build, message)
+                self._builders.start_soon(self._build, message)
             case _Built():
                 self._on_built(message)
             case Submit():
                 self._on_submit(message)
             case Cancel():
                 self._on_cancel(message.ticket)
+        if self._joining or self._leaving:
+            self._work.set()
 
     async def _build(self, message: Prepare) -> None:
         result: Built | ErrorInfo

@@ -225,7 +225,9 @@ async def open_runtime(
 def _runner(
     settings: Settings, provision: Provision, threads: ThreadFactory, trace: Trace
 ) -> Runner:
-    limits = EngineLimits(settings.prefill_chunk_tokens, settings.step_timeout_s)
+    limits = EngineLimits(
+        settings.prefill_chunk_tokens, settings.prefill_chunk_s, settings.step_timeout_s
+    )
     # An embedding program has one process, unless it asks for more.
     if settings.in_process is not False:
         return LocalRunner(provision.loader, threads, limits, trace)

@@ -96,7 +96,10 @@ class Settings:
     request_timeout_s: SecondsOrZero = setting(0.0, "seconds a request may take; 0: for ever")
     max_rows: Count = setting(32, "rows that one model generates at a time")
     max_n: Count = setting(16, "choices that one request may ask for")
-    prefill_chunk_tokens: Count = setting(256, "prompt tokens computed between two decode steps")
+    prefill_chunk_tokens: Count = setting(512, "most prompt tokens between two decode steps")
+    prefill_chunk_s: SecondsOrZero = setting(
+        0.25, "seconds that such a chunk may take; 0: as long as its tokens take"
+    )
     blas_threads: Count = setting(1, "BLAS threads on a CPU; more than 1 only with idle cores")
 
     # -- memory

@@ -1,0 +1,52 @@
+"""How many prompt tokens one step may compute, so that it takes no longer than it should. Pure.
+
+A chunk is what a running stream waits for between two tokens, and what a cancel waits for. Its
+length in tokens is therefore set by time, as measured on this machine with this model: the last
+chunks tell how long a token takes, the last decode steps how long streams are used to wait.
+"""
+
+from __future__ import annotations
+
+FIRST_CHUNK_TOKENS = 64
+LEAST_CHUNK_TOKENS = 16
+# A chunk beside running streams may take so many times a decode step.
+DECODE_STEPS = 4.0
+# Weight of the newest measurement against all before it.
+NEWEST = 0.5
+
+
+class Pace:
+    """`most_tokens` and `chunk_seconds` bound a chunk; `chunk_seconds` 0 means by tokens alone."""
+
+    def __init__(self, most_tokens: int, chunk_seconds: float) -> None:
+        self._most_tokens = most_tokens
+        self._chunk_seconds = chunk_seconds
+        self._token_seconds: float | None = None
+        self._decode_seconds: float | None = None
+
+    def chunk_tokens(self, decoding: int) -> int:
+        """The most prompt tokens for the next chunk, with so many rows decoding."""
+        if self._chunk_seconds == 0:
+            return self._most_tokens
+        if self._token_seconds is None:
+            return min(FIRST_CHUNK_TOKENS, self._most_tokens)
+        seconds = self._chunk_seconds
+        if decoding and self._decode_seconds is not None:
+            seconds = min(seconds, DECODE_STEPS * self._decode_seconds)
+        tokens = (
+            int(seconds / self._token_seconds) if self._token_seconds > 0 else self._most_tokens
+        )
+        # Whole multiples, so that compiled kernels see few shapes.
+        tokens -= tokens % LEAST_CHUNK_TOKENS
+        return max(LEAST_CHUNK_TOKENS, min(tokens, self._most_tokens))
+
+    def prefilled(self, tokens: int, seconds: float) -> None:
+        if tokens > 0:
+            self._token_seconds = _moved(self._token_seconds, seconds / tokens)
+
+    def decoded(self, seconds: float) -> None:
+        self._decode_seconds = _moved(self._decode_seconds, seconds)
+
+
+def _moved(before: float | None, newest: float) -> float:
+    return newest if before is None else before + NEWEST * (newest - before)

@@ -1,0 +1,54 @@
+"""Chunks are as long as their time allows, and never outside their bounds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.actors.pace import LEAST_CHUNK_TOKENS, Pace
+
+seconds = st.floats(1e-6, 30)
+
+
+def test_before_anything_is_measured_a_chunk_is_short():
+    assert Pace(512, 0.25).chunk_tokens(0) == 64
+
+
+def test_a_chunk_takes_its_time_and_no_longer():
+    pace = Pace(512, 0.25)
+    pace.prefilled(64, 0.064)
+    assert pace.chunk_tokens(0) == 240
+
+
+def test_beside_streams_a_chunk_is_a_few_decode_steps():
+    pace = Pace(512, 0.25)
+    pace.prefilled(64, 0.064)
+    pace.decoded(0.020)
+    assert pace.chunk_tokens(3) == 80
+    assert pace.chunk_tokens(0) == 240
+
+
+def test_without_a_time_the_tokens_decide():
+    pace = Pace(512, 0)
+    pace.prefilled(64, 10.0)
+    assert pace.chunk_tokens(3) == 512
+
+
+def test_a_growing_context_makes_chunks_shorter():
+    pace = Pace(4096, 0.25)
+    pace.prefilled(100, 0.1)
+    before = pace.chunk_tokens(0)
+    pace.prefilled(100, 0.4)
+    assert pace.chunk_tokens(0) < before
+
+
+@given(
+    st.integers(LEAST_CHUNK_TOKENS, 4096),
+    st.floats(0, 10),
+    st.lists(st.tuples(st.integers(0, 5000), seconds, seconds), max_size=20),
+    st.integers(0, 64),
+)
+def test_a_chunk_is_always_within_its_bounds(most_tokens, chunk_seconds, measured, decoding):
+    pace = Pace(most_tokens, chunk_seconds)
+    for tokens, prefill_seconds, decode_seconds in measured:
+        pace.prefilled(tokens, prefill_seconds)
+        pace.decoded(decode_seconds)
+    assert LEAST_CHUNK_TOKENS <= pace.chunk_tokens(decoding) <= most_tokens
