@@ -55,6 +55,7 @@ LAYERS: dict[str, list[str]] = {
 # Deciders and parsers: values in, values out. Time, chance and waiting come in as arguments.
 PURE = [
     "actors/messages.py",
+    "actors/pace.py",
     "actors/prompting.py",
     "actors/reports.py",
     "actors/room.py",
