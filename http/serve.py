@@ -41,6 +41,8 @@ class Server:
     def __init__(self, addresses: tuple[str, ...]) -> None:
         # As URLs, with the ports that were really bound.
         self.addresses = addresses
+        # Set when nothing is served any more.
+        self.ended = trio.Event()
         self._stopping = trio.Event()
         self._hurried = trio.CancelScope()
 
@@ -114,6 +116,7 @@ async def serve_runtime(
             handlers.cancel_scope.cancel("farewell over")
     finally:
         connections.give_up()
+        server.ended.set()
 
 
 class Connections:

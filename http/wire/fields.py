@@ -7,10 +7,17 @@ The rules are those of wire contract section 0: null stands for absent, an int m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from headrace.runtime.errors import Code, RequestError
+
+T = TypeVar("T")
+
+# Beyond any context all counts mean the same; the bound keeps them inside an int32.
+MOST_COUNT = 2**31 - 1
+# What a number of any message between processes can be.
+LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
 
 
 def wrong_type(path: str, expected: str) -> RequestError:
@@ -84,6 +91,34 @@ def as_choice(value: Any, path: str, choices: Iterable[str]) -> str:
     return text
 
 
+def as_count(value: Any, path: str, least: int = 0) -> int:
+    return min(as_integer(value, path, least), MOST_COUNT)
+
+
+def as_json(value: Any, path: str) -> Any:
+    """A value whose inside is for others to read. Its integers must fit into 64 bits."""
+    if not is_portable(value):
+        raise wrong_value(path, "must not hold integers beyond 64 bits")
+    return value
+
+
+def is_portable(value: Any) -> bool:
+    """Whether all integers inside fit into 64 bits. One level after the other: see `json_text`."""
+    level = [value]
+    while level:
+        if any(type(v) is int and not LEAST_INTEGER <= v <= MOST_INTEGER for v in level):
+            return False
+        level = [child for node in level for child in children(node)]
+    return True
+
+
+def children(node: Any) -> Iterable[Any]:
+    """What stands right inside a value of JSON."""
+    if isinstance(node, dict):
+        return node.values()
+    return node if isinstance(node, list) else ()
+
+
 class Fields:
     """One JSON object. Each reader gives None for a field that is absent or null."""
 
@@ -98,8 +133,17 @@ class Fields:
     def path(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
+    def has(self, name: str) -> bool:
+        """Whether the field is there at all, null or not."""
+        return name in self._values
+
     def value(self, name: str) -> Any:
         return self._values.get(name)
+
+    def read(self, name: str, reader: Callable[[Any, str], T]) -> T | None:
+        """What `reader` makes of the field's value and path."""
+        value = self._values.get(name)
+        return None if value is None else reader(value, self.path(name))
 
     def required(self, name: str) -> Any:
         value = self._values.get(name)
@@ -114,24 +158,35 @@ class Fields:
         return Fields.of(self.required(name), self.path(name))
 
     def integer(self, name: str, least: int | None = None, most: int | None = None) -> int | None:
-        value = self._values.get(name)
-        return None if value is None else as_integer(value, self.path(name), least, most)
+        return self.read(name, lambda value, path: as_integer(value, path, least, most))
+
+    def count(self, name: str, least: int = 0) -> int | None:
+        return self.read(name, lambda value, path: as_count(value, path, least))
 
     def boolean(self, name: str) -> bool | None:
-        value = self._values.get(name)
-        return None if value is None else as_boolean(value, self.path(name))
+        return self.read(name, as_boolean)
 
     def text(self, name: str) -> str | None:
-        value = self._values.get(name)
-        return None if value is None else as_text(value, self.path(name))
+        return self.read(name, as_text)
 
     def array(self, name: str) -> list[Any] | None:
-        value = self._values.get(name)
-        return None if value is None else as_array(value, self.path(name))
+        return self.read(name, as_array)
 
     def object(self, name: str) -> Fields | None:
-        value = self._values.get(name)
-        return None if value is None else Fields.of(value, self.path(name))
+        return self.read(name, Fields.of)
+
+    def each(self, name: str) -> list[Fields]:
+        """The objects of an array; none where it is absent."""
+        path = self.path(name)
+        return [Fields.of(item, f"{path}[{i}]") for i, item in enumerate(self.array(name) or ())]
+
+    def names(self) -> Iterable[str]:
+        return self._values.keys()
+
+    def error(self, code: Code, name: str, rule: str) -> RequestError:
+        """A failure that names a field of this object."""
+        path = self.path(name)
+        return RequestError(code, f"{path} {rule}.", param=path)
 
 
 def _in_range(value: float, path: str, least: float | None, most: float | None) -> float:

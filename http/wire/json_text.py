@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headrace.http.wire.fields import is_portable
 from headrace.runtime.errors import Code, RequestError
 
 MOST_NESTING = 100
@@ -33,12 +34,13 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def parsed_or_text(text: str) -> Any:
-    """The value of a JSON text, or the text itself where it is not JSON."""
+    """The value of a JSON text, or the text itself where it is not JSON that can be passed on."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return text
-    return text if nests_deeper(value, MOST_NESTING) else value
+    passes = not nests_deeper(value, MOST_NESTING) and is_portable(value)
+    return value if passes else text
 
 
 def nests_deeper(value: Any, most: int) -> bool:

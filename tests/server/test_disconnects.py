@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 import trio
 
-from headrace.runtime.testing import Script, ScriptedModel, ScriptedTokenizer
+from headrace.runtime.testing import Script, ScriptedModel, ScriptedTokenizer, Timings
 from headrace.runtime.testing.site import Caller, Reply, Site, chat, open_site
 
 Leave: TypeAlias = Callable[[Caller], Awaitable[None]]
@@ -143,7 +143,11 @@ def talkative() -> ScriptedModel:
     tokenizer = ScriptedTokenizer(["word " * 4000])
     script = Script(tokens=(257,), end=False)
     return ScriptedModel(
-        load_seconds=0, tokenizer=tokenizer, script_of=lambda spec: script, context_window=100_000
+        load_seconds=0,
+        tokenizer=tokenizer,
+        script_of=lambda spec: script,
+        context_window=100_000,
+        timings=Timings(seconds_per_decode=0.002),
     )
 
 
@@ -177,13 +181,13 @@ async def test_a_reader_that_stalls_and_stays_is_let_go_in_time() -> None:
 
 
 async def test_a_slow_reader_loses_nothing_and_slows_nobody_g7() -> None:
-    script = Script(tokens="abcdefghij" * 20)
+    script = Script(tokens="abcdefghij" * 6)
     model = ScriptedModel(load_seconds=0, script_of=lambda spec: script)
     async with open_site(model) as site, site.dial() as slow:
         await slow.send(chat(stream=True))
         await site.until(lambda: stages(site) == ["decoding"])
         other = await site.call(chat(stream=True))
-        assert other.text == "abcdefghij" * 20
+        assert other.text == "abcdefghij" * 6
         assert Reply.of(await slow.read_to_end()).text == other.text
 
 

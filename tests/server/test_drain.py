@@ -31,43 +31,45 @@ async def once(port: int, request: bytes) -> Reply:
 
 
 @attrs.define
-class Stopping:
-    """A server that a story stops, with the time of that."""
+class Serving:
+    """A server that a story stops, with the times of that and of its end."""
 
     server: Server
-    port: int
     stopped_at: float = 0.0
+    ended_at: float = 0.0
+
+    @property
+    def port(self) -> int:
+        return int(self.server.addresses[0].rpartition(":")[2])
 
     def stop(self) -> None:
         self.stopped_at = trio.current_time()
         self.server.stop()
 
+    async def watch(self) -> None:
+        await self.server.ended.wait()
+        self.ended_at = trio.current_time()
 
-Story: TypeAlias = Callable[[Stopping], Awaitable[None]]
+
+Story: TypeAlias = Callable[[Serving], Awaitable[None]]
 
 
 async def seconds_to_stop(story: Story, *, drain_seconds: float, **settings: Any) -> float:
     """Serve, let the story stop the server, and say how long the server took to end."""
     model = ScriptedModel(load_seconds=0, timings=Timings(seconds_per_decode=0.02))
     chosen = Settings(port=0, shutdown_timeout_s=drain_seconds, **settings)
-    ended_at = 0.0
     async with open_scene(model, chosen) as scene:
-
-        async def run(*, task_status: trio.TaskStatus[Server]) -> None:  # noqa: ASYNC128
-            nonlocal ended_at
-            await serve_runtime(scene.runtime, task_status=task_status)
-            ended_at = trio.current_time()
-
         async with trio.open_nursery() as nursery:
-            server: Server = await nursery.start(run)
-            stopping = Stopping(server, int(server.addresses[0].rpartition(":")[2]))
-            await story(stopping)
+            server = await nursery.start(serve_runtime, scene.runtime)
+            serving = Serving(server)
+            nursery.start_soon(serving.watch)
+            await story(serving)
         await scene.baseline.settle()
-    return ended_at - stopping.stopped_at
+    return serving.ended_at - serving.stopped_at
 
 
 async def test_streams_may_finish_within_the_bound() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         request = chat(stream=True, max_tokens=30)
         callers = [await connect(serving.port, request) for _ in range(8)]
         for caller in callers:
@@ -81,7 +83,7 @@ async def test_streams_may_finish_within_the_bound() -> None:
 
 
 async def test_streams_that_do_not_finish_end_with_an_error_frame_b9() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         callers = [await connect(serving.port, chat(stream=True)) for _ in range(8)]
         for caller in callers:
             await caller.read_until(b'"content":"')
@@ -97,7 +99,7 @@ async def test_streams_that_do_not_finish_end_with_an_error_frame_b9() -> None:
 
 
 async def test_whole_answers_that_do_not_finish_get_a_503() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         caller = await connect(serving.port, chat())
         await trio.sleep(0.2)
         serving.stop()
@@ -110,7 +112,7 @@ async def test_whole_answers_that_do_not_finish_get_a_503() -> None:
 
 
 async def test_meanwhile_new_work_is_refused_and_reads_are_answered() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         running = await connect(serving.port, chat(stream=True, max_tokens=40))
         await running.read_until(b'"content":"')
         serving.stop()
@@ -128,7 +130,7 @@ async def test_meanwhile_new_work_is_refused_and_reads_are_answered() -> None:
 
 
 async def test_a_second_stop_skips_the_wait() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         caller = await connect(serving.port, chat(stream=True))
         await caller.read_until(b'"content":"')
         serving.stop()
@@ -140,7 +142,7 @@ async def test_a_second_stop_skips_the_wait() -> None:
 
 
 async def test_idle_connections_do_not_hold_the_server() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         fresh = await connect(serving.port, b"")
         used = await connect(serving.port, http("GET", "/health", close=False))
         await used.read_reply()
@@ -153,7 +155,7 @@ async def test_idle_connections_do_not_hold_the_server() -> None:
 
 
 async def test_a_reader_that_has_stalled_does_not_hold_the_server() -> None:
-    async def story(serving: Stopping) -> None:
+    async def story(serving: Serving) -> None:
         async with await trio.open_tcp_stream("127.0.0.1", serving.port) as stream:
             # Large answers, never read: the server comes to wait for the socket.
             for _ in range(2000):
@@ -162,7 +164,7 @@ async def test_a_reader_that_has_stalled_does_not_hold_the_server() -> None:
                 if blocked.cancelled_caught:
                     break
             serving.stop()
-            await trio.sleep(6)
+            await serving.server.ended.wait()
 
     assert await seconds_to_stop(story, drain_seconds=0.2, write_stall_s=60) < 5
 
