@@ -11,8 +11,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from headrace.actors.engine import forward, kv, memory, prefill
+from headrace.actors.engine import kv, memory, prefill
 from headrace.actors.engine.decode import Batch, LookaheadBatch
+from headrace.actors.engine.probe import sharing
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Vocabulary
 from headrace.runtime.ports import Memory, RowFailed, RowSpec, RowToken, StepResult
@@ -45,8 +46,8 @@ class BatchEngine:
             vocab_size, tuple(sorted(end_tokens)), tuple(sorted(newline_tokens))
         )
         self._batch_type = LookaheadBatch if lookahead else Batch
-        # False for a model whose rows cannot share a forward pass: each is a batch of its own.
-        self.batches = forward.can_batch(model, vocab_size)
+        # Where rows cannot decode together, each is a batch of its own.
+        self.sharing = sharing(model, vocab_size)
         self._rows: dict[int, Row] = {}
         # Rows whose prompts are complete, to be admitted by the next decode.
         self._ready: list[Row] = []
@@ -121,7 +122,7 @@ class BatchEngine:
         memory.release_buffers()
 
     def _prefill(self, todo: Sequence[tuple[Row, int]]) -> list[RowFailed]:
-        if len(todo) > 1 and self.batches:
+        if len(todo) > 1 and self.sharing.prompts:
             rows = [row for row, _ in todo]
             try:
                 prefill.remainders(self._model, rows)
@@ -139,11 +140,11 @@ class BatchEngine:
     def _due(self) -> Iterator[tuple[Batch, list[Row]]]:
         """Each batch that is to step, with the rows that join it."""
         joining, self._ready = self._ready, []
-        if self.batches and joining and self._running:
+        if self.sharing.decode and joining and self._running:
             yield self._running[0], joining
             return
         yield from [(batch, []) for batch in self._running]
-        for rows in [joining] if self.batches else [[row] for row in joining]:
+        for rows in [joining] if self.sharing.decode else [[row] for row in joining]:
             if rows:
                 self._running.append(self._batch_type(self._model, self._vocabulary))
                 yield self._running[-1], rows

@@ -1,26 +1,30 @@
-"""Narrowing a distribution before the draw: top_p, min_p, XTC and top_k, for many rows at once.
+"""Narrowing a distribution and drawing from it, for many rows at once.
 
 Everything is written against what numpy and mlx.core have in common, so the same lines run on
-the host and on the device; `xp` is the one or the other. Rows are the first axis, the
-vocabulary the last, and every parameter has shape (R, 1).
+the host and on the device; `xp` is the one or the other. Rows are the first axis, candidate
+tokens the last, and every parameter has shape (R, 1). Logits are float32, shifted so that the
+largest of a row is 0.
 
 The meaning is mlx_lm.sample_utils', with ties at a threshold kept. A row that leaves a filter
-out carries its neutral value (top_p 1, min_p 0, top_k V, XTC threshold inf).
+out carries a value that rounding cannot make it take part by: top_p inf, log_min_p -inf, top_k V,
+XTC threshold inf.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
 
 
+# Candidates are padded to a multiple of this.
+BLOCK = 64
+
+
 @attrs.frozen(eq=False)
 class Filters:
-    """Parameters of R rows as (R, 1) arrays, and which filters any of them uses.
-
-    `log_min_p` is log(min_p), -inf where it is off.
-    """
+    """Parameters of R rows, and which filters any of them uses."""
 
     top_p: Any
     log_min_p: Any
@@ -30,33 +34,79 @@ class Filters:
     uses_top_k: bool
 
 
+@attrs.frozen(eq=False)
+class Exclusion:
+    """XTC of this step: thresholds (R, 1), inf for rows it spares, and the tokens it spares,
+    a bool array that broadcasts to the candidates."""
+
+    threshold: Any
+    exempt: Any
+
+
 def shifted(xp: Any, logits: Any) -> Any:
     """Logits whose largest is 0 in each row, so that exp neither overflows nor vanishes."""
     return logits - xp.max(logits, axis=-1, keepdims=True)
 
 
-def narrowed(xp: Any, logits: Any, filters: Filters, xtc_threshold: Any, exempt: Any) -> Any:
-    """`shifted` logits with -inf where a token is out.
+def narrowed(
+    xp: Any, logits: Any, total: Any, filters: Filters, exclusion: Exclusion | None
+) -> Any:
+    """The logits with -inf where a token is out, in the order top_p, min_p, XTC, top_k.
 
-    `xtc_threshold` is None when the coin of no row asks for XTC, else (R, 1) with inf for the
-    others; `exempt` is a (V,) bool array of tokens that XTC spares.
+    `total` (R, 1) is the sum of exp over the whole vocabulary, which the candidates may be a
+    part of.
     """
-    ordered = None
-    if filters.uses_top_p or filters.uses_top_k:
-        ordered = xp.sort(logits, axis=-1)
-    floor = _nucleus_floor(xp, ordered, filters.top_p) if filters.uses_top_p else None
+    ordered = xp.sort(logits, axis=-1) if filters.uses_top_p or filters.uses_top_k else None
+    floor = _nucleus_floor(xp, ordered, filters.top_p, total) if filters.uses_top_p else None
     if filters.uses_min_p:
-        floor = _highest(xp, floor, filters.log_min_p)
-    if xtc_threshold is not None:
-        logits = _without_top_choices(xp, _above(xp, logits, floor), xtc_threshold, exempt)
-        floor = None
+        floor = _higher(xp, floor, filters.log_min_p)
+    if exclusion is not None:
+        logits, floor = _without_top_choices(xp, _above(xp, logits, floor), exclusion), None
         ordered = xp.sort(logits, axis=-1) if filters.uses_top_k else None
     if filters.uses_top_k:
-        floor = _highest(xp, floor, _rank_floor(xp, ordered, filters.top_k))
+        floor = _higher(xp, floor, _rank_floor(xp, ordered, filters.top_k))
     return _above(xp, logits, floor)
 
 
-def _highest(xp: Any, floor: Any, other: Any) -> Any:
+def drawn(xp: Any, logits: Any, temperature: Any, uniform: Any) -> Any:
+    """Indices (R,) by inverse CDF over the candidates in their order, at the temperature.
+
+    `uniform` is (R, 1) in [0, 1). The CDF is taken in two levels, blocks and then one block, at
+    half the cost of one cumulative sum and with smaller rounding errors.
+    """
+    mass = xp.exp(shifted(xp, logits) / temperature)
+    rows, count = mass.shape
+    width = _block_width(count)
+    blocks = mass.reshape(rows, count // width, width)
+    coarse = xp.cumsum(xp.sum(blocks, axis=-1), axis=-1)
+    target = uniform * coarse[:, -1:]
+    block = _first_beyond(xp, coarse, target)
+    before = xp.take_along_axis(coarse, xp.maximum(block - 1, 0), axis=-1)
+    rest = target - xp.where(block > 0, before, 0)
+    fine = xp.cumsum(xp.take_along_axis(blocks, block[:, :, None], axis=1)[:, 0], axis=-1)
+    return (block * width + _first_beyond(xp, fine, rest))[:, 0]
+
+
+def _first_beyond(xp: Any, cumulative: Any, target: Any) -> Any:
+    """(R, 1) index of the first entry above the target, or of the last one that rises if
+    rounding put the target beyond all: so what is found has a mass above 0."""
+    found = xp.sum(cumulative <= target, axis=-1, keepdims=True)
+    last = xp.sum(cumulative < cumulative[:, -1:], axis=-1, keepdims=True)
+    return xp.minimum(found, last)
+
+
+def _block_width(count: int) -> int:
+    """A divisor of `count`, near its square root if need be.
+
+    Where candidates are padded to whole blocks, how many of them a neighbour has must not move
+    a row's roundings, so the width is one number there.
+    """
+    if count % BLOCK == 0:
+        return BLOCK
+    return next(width for width in range(math.isqrt(count), 0, -1) if count % width == 0)
+
+
+def _higher(xp: Any, floor: Any, other: Any) -> Any:
     return other if floor is None else xp.maximum(floor, other)
 
 
@@ -64,37 +114,25 @@ def _above(xp: Any, logits: Any, floor: Any) -> Any:
     return logits if floor is None else xp.where(logits < floor, -xp.inf, logits)
 
 
-def _nucleus_floor(xp: Any, ordered: Any, top_p: Any) -> Any:
-    """The smallest logit of the smallest set of top tokens whose mass exceeds top_p.
-
-    `ordered` ascends. The last token always stays.
-    """
+def _nucleus_floor(xp: Any, ordered: Any, top_p: Any, total: Any) -> Any:
+    """The smallest logit of the smallest set of top tokens that holds top_p of the mass."""
     mass = xp.cumsum(xp.exp(ordered), axis=-1)
-    dropped = xp.sum(mass <= (1 - top_p) * mass[:, -1:], axis=-1, keepdims=True)
-    return xp.take_along_axis(ordered, xp.minimum(dropped, ordered.shape[-1] - 1), axis=-1)
+    above = mass[:, -1:] - mass
+    dropped = xp.sum(above >= top_p * total, axis=-1, keepdims=True)
+    return xp.take_along_axis(ordered, dropped, axis=-1)
 
 
 def _rank_floor(xp: Any, ordered: Any, top_k: Any) -> Any:
-    """The top_k-th largest logit."""
-    return xp.take_along_axis(ordered, ordered.shape[-1] - top_k, axis=-1)
+    """The top_k-th largest logit, or the smallest of fewer candidates."""
+    return xp.take_along_axis(ordered, xp.maximum(ordered.shape[-1] - top_k, 0), axis=-1)
 
 
-def _without_top_choices(xp: Any, logits: Any, threshold: Any, exempt: Any) -> Any:
+def _without_top_choices(xp: Any, logits: Any, exclusion: Exclusion) -> Any:
     """XTC, "exclude top choices" (github.com/oobabooga/text-generation-webui, pull 6335):
     every token above the threshold but the least likely of them goes."""
     mass = xp.exp(shifted(xp, logits))
-    probability = mass / xp.sum(mass, axis=-1, keepdims=True)
-    least = xp.min(xp.where(probability > threshold, probability, xp.inf), axis=-1, keepdims=True)
-    return xp.where((probability > least) & ~exempt, -xp.inf, logits)
-
-
-def drawn(xp: Any, logits: Any, temperature: Any, uniform: Any) -> Any:
-    """Token ids (R,) by inverse CDF over the vocabulary at the temperature.
-
-    `uniform` is (R, 1) in [0, 1) with at most 24 bits, so that u * total stays below total and
-    the token found has a probability above 0.
-    """
-    mass = xp.cumsum(xp.exp(shifted(xp, logits) / temperature), axis=-1)
-    below = xp.sum(mass <= uniform * mass[:, -1:], axis=-1)
-    # Only a row of NaN gets past the end.
-    return xp.minimum(below, logits.shape[-1] - 1)
+    # Not `sum`, whose order of addition depends on how far the row is padded.
+    probability = mass / xp.cumsum(mass, axis=-1)[:, -1:]
+    beyond = xp.where(probability > exclusion.threshold, probability, xp.inf)
+    least = xp.min(beyond, axis=-1, keepdims=True)
+    return xp.where((probability > least) & ~exclusion.exempt, -xp.inf, logits)

@@ -19,9 +19,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.actors.engine import draws, filters, penalties
+from headrace.actors.engine import draws, filters
+from headrace.actors.engine.candidates import candidates
 from headrace.actors.engine.draws import Stream
-from headrace.actors.engine.filters import Filters
+from headrace.actors.engine.filters import Exclusion, Filters
+from headrace.actors.engine.penalties import Edits, Penalties
 from headrace.actors.engine.rows import Row
 from headrace.runtime.contracts import Sampling
 
@@ -62,19 +64,24 @@ class Sampler:
 
     def __init__(self, rows: Sequence[Row], vocabulary: Vocabulary, xp: Any) -> None:
         self._rows = list(rows)
-        self._vocabulary = vocabulary
         self._xp = xp
+        self._penalties = Penalties(self._rows, vocabulary.end_tokens, vocabulary.size)
         # Whether a step can be sampled only after the host has read the step before it.
-        self.needs_history = any(penalties.penalised(row.spec.sampling) for row in rows)
-        self._edits: penalties.Edits | None = None
+        self.needs_history = self._penalties.follow_history
+        self._edits: Edits | None = None
         self._edits_hold_for = 0.0
-        self._lots = list(_lots(rows, vocabulary, xp))
+        self._lots = list(_lots(self._rows, vocabulary, xp))
 
     def sample(self, logits: Any) -> Any:
         """Token ids (B,) from logits (B, V), float32, both arrays of `xp`.
 
-        Counts one sampled token for each row.
+        Counts one sampled token for each row. The logits are used up. A row of NaN gets some
+        token and disturbs no other.
         """
+        with np.errstate(all="ignore"):
+            return self._sampled(logits)
+
+    def _sampled(self, logits: Any) -> Any:
         edits = self._current_edits()
         if edits is not None:
             logits = edits.apply(self._xp, logits)
@@ -87,20 +94,13 @@ class Sampler:
             row.sampled += 1
         return tokens
 
-    def _current_edits(self) -> penalties.Edits | None:
+    def _current_edits(self) -> Edits | None:
         if self._edits_hold_for <= 0:
-            found = penalties.edits(self._rows, self._vocabulary.end_tokens, self._vocabulary.size)
+            found = self._penalties.edits()
             self._edits = None if found is None else found.on(self._xp)
-            self._edits_hold_for = self._next_change()
+            self._edits_hold_for = self._penalties.steps_unchanged()
         self._edits_hold_for -= 1
         return self._edits
-
-    def _next_change(self) -> float:
-        """Steps for which the edits stay as they are."""
-        if self.needs_history:
-            return 1
-        missing = (row.spec.sampling.min_tokens - row.sampled for row in self._rows)
-        return min((steps for steps in missing if steps > 0), default=np.inf)
 
 
 def _lots(rows: Sequence[Row], vocabulary: Vocabulary, xp: Any) -> Iterator[_Lot]:
@@ -134,7 +134,7 @@ class _Lot:
         self._xtc = _column([s.xtc_threshold for s in samplings])
         self._xtc_odds = np.array([s.xtc_probability for s in samplings], dtype=np.float32)
         self._xtc_keys = self._sequence(Stream.XTC) if self._xtc_odds.any() else None
-        self._exempt = xp.asarray(vocabulary.exempt()) if self._xtc_keys is not None else None
+        self._exempt = xp.asarray(vocabulary.exempt())
 
     def draw_into(self, tokens: Any, logits: Any) -> Any:
         """`tokens` with the entries of these rows drawn anew."""
@@ -144,23 +144,32 @@ class _Lot:
         return tokens
 
     def _drawn(self, logits: Any) -> Any:
-        xp = self._xp
         positions = np.array([row.sampled for row in self._rows], dtype=np.uint64)
-        if self._filters is not None:
-            logits = filters.narrowed(
-                xp, filters.shifted(xp, logits), self._filters, self._coin(positions), self._exempt
-            )
-        uniform = draws.uniforms(self._keys, positions)[:, None]
-        return filters.drawn(xp, logits, self._temperature, xp.asarray(uniform))
+        uniform = self._xp.asarray(draws.uniforms(self._keys, positions)[:, None])
+        if self._filters is None:
+            return filters.drawn(self._xp, logits, self._temperature, uniform)
+        excluded = self._excluded(positions)
+        tokens, logits = self._narrowed(filters.shifted(self._xp, logits), self._filters, excluded)
+        indices = filters.drawn(self._xp, logits, self._temperature, uniform)
+        return indices if tokens is None else tokens[np.arange(len(tokens)), indices]
 
-    def _coin(self, positions: draws.Words) -> Any:
+    def _narrowed(self, logits: Any, asked: Filters, excluded: Any) -> tuple[Any, Any]:
+        """Candidate tokens (R, K), None for the whole vocabulary, and their narrowed logits."""
+        xp, tokens, exempt = self._xp, None, self._exempt
+        if xp is np:
+            tokens, logits, total = candidates(logits, asked, ranked=excluded is None)
+            exempt = exempt[tokens]
+        else:
+            total = xp.sum(xp.exp(logits), axis=-1, keepdims=True)
+        exclusion = None if excluded is None else Exclusion(xp.asarray(excluded), exempt)
+        return tokens, filters.narrowed(xp, logits, total, asked, exclusion)
+
+    def _excluded(self, positions: draws.Words) -> NDArray[np.float32] | None:
         """XTC thresholds of the rows whose coin says so, inf for others; None if for none."""
         if self._xtc_keys is None:
             return None
         hit = draws.uniforms(self._xtc_keys, positions) < self._xtc_odds
-        if not hit.any():
-            return None
-        return self._xp.asarray(np.where(hit[:, None], self._xtc, np.float32(np.inf)))
+        return np.where(hit[:, None], self._xtc, np.float32(np.inf)) if hit.any() else None
 
     def _sequence(self, stream: Stream) -> draws.Words:
         keys = [draws.key(r.spec.sampling.seed, r.spec.choice, stream) for r in self._rows]
@@ -175,7 +184,7 @@ def _filters(samplings: Sequence[Sampling], vocab_size: int, xp: Any) -> Filters
     ranks = [s.top_k if 0 < s.top_k < vocab_size else vocab_size for s in samplings]
     log_min_p = [math.log(s.min_p) if s.min_p > 0 else -math.inf for s in samplings]
     return Filters(
-        top_p=xp.asarray(_column([s.top_p for s in samplings])),
+        top_p=xp.asarray(_column([s.top_p if s.top_p < 1 else math.inf for s in samplings])),
         log_min_p=xp.asarray(_column(log_min_p)),
         top_k=xp.asarray(np.array(ranks, dtype=np.int32)[:, None]),
         uses_top_p=any(s.top_p < 1 for s in samplings),

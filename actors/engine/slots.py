@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, KVCache
+from mlx_lm.models.cache import BatchKVCache
 
 # Left padding that all rows share and that is worth copying everything to be rid of.
 _SHARED_PADDING = 64
@@ -30,8 +30,8 @@ class SlotKVCache(BatchKVCache):
     keys: Any
     values: Any
 
-    def __init__(self, caches: Sequence[KVCache]) -> None:
-        """Hold copies of single rows' caches, at least one."""
+    def __init__(self, caches: Sequence[Any]) -> None:
+        """Hold copies of single rows' caches (mlx-lm's KVCache), at least one."""
         lengths = [cache.offset for cache in caches]
         padding = [max(lengths) - length for length in lengths]
         super().__init__(padding)
@@ -61,7 +61,7 @@ class SlotKVCache(BatchKVCache):
         rows = self.rows
         return self.keys[:rows, :, : self._idx, :], self.values[:rows, :, : self._idx, :]
 
-    def admit(self, caches: Sequence[KVCache]) -> None:
+    def admit(self, caches: Sequence[Any]) -> None:
         """Append copies of single rows' caches."""
         longest = max(cache.offset for cache in caches)
         if longest > self._idx:
@@ -95,18 +95,16 @@ class SlotKVCache(BatchKVCache):
         self.left_padding = mx.array(padding)
         self.offset = mx.array([self._idx - left for left in padding])
 
-    def _write(self, first: int, caches: Sequence[KVCache]) -> None:
+    def _write(self, first: int, caches: Sequence[Any]) -> None:
         """Fill the slots from `first` on, whose padding is set, with these caches."""
-        filled = next((cache for cache in caches if cache.keys is not None), None)
-        if filled is None:
-            filled = self if self.keys is not None else None
-        if filled is None:
+        filled: list[Any] = [cache for cache in (self, *caches) if cache.keys is not None]
+        if not filled:
             return
-        self._reserve(self.rows, self._idx, filled.keys, filled.values)
+        self._reserve(self.rows, self._idx, filled[0].keys, filled[0].values)
         for row, cache in enumerate(caches, first):
             self._write_row(row, cache)
 
-    def _write_row(self, row: int, cache: KVCache) -> None:
+    def _write_row(self, row: int, cache: Any) -> None:
         left, end = self._padding[row], self._idx
         # What an earlier row left in the padding must not be there: 0 x NaN is NaN.
         self.keys[row : row + 1, :, :left, :] = 0
@@ -129,7 +127,7 @@ class SlotKVCache(BatchKVCache):
             self.keys[: len(kept), :, at] = keys[kept, :, start:end]
             self.values[: len(kept), :, at] = values[kept, :, start:end]
 
-    def _reserve(self, rows: int, length: int, keys: mx.array, values: mx.array) -> None:
+    def _reserve(self, rows: int, length: int, keys: Any, values: Any) -> None:
         """Make the buffers hold this many rows and tokens; the arguments show their shape."""
         room = 0 if self.keys is None else self.keys.shape[2]
         if rows <= self.slots and length <= room:

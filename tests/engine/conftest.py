@@ -1,124 +1,148 @@
-"""Small tokenizers and models of each kind, made here; nothing is fetched."""
+"""Tiny random models, mlx-lm's own answers to compare with, and a hand to drive an engine."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import mlx.core as mx
 import pytest
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from mlx_lm.generate import generate_step
+from mlx_lm.models import gemma3_text, llama
 
-TokenizerWriter: TypeAlias = Callable[..., Path]
+from headrace.actors.engine.batch import BatchEngine
+from headrace.runtime.contracts import Sampling
+from headrace.runtime.ports import RowSpec, StepResult
 
-CORPUS = [
-    "the cat sat on the mat, and the dog ate the bone.",
-    "ďábel 日本語 👩‍👩‍👧 naïve café",
-    "1 2 3 4 5 6 7 8 9 10\n" * 3,
-]
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+VOCAB = 97
+WINDOW = 8
 
 
-def byte_level() -> Tokenizer:
-    """As GPT-2 and most models since: a token may hold any part of a character."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    tokenizer.add_tokens(["<tool>", "日本"])
-    return tokenizer
-
-
-def byte_fallback(*, strip: bool) -> Tokenizer:
-    """As Llama 2 (`strip`) and Gemma: pieces of text, and a token per byte for all else."""
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "é", "日"]
-    pieces += [*map(chr, range(33, 127)), "th", "the", "▁the", "▁▁"]
-    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    merges = [("t", "h"), ("th", "e"), ("▁", "the"), ("▁", "▁")]
-    tokenizer = Tokenizer(
-        models.BPE(vocabulary, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
-    )
-    space = normalizers.Replace(" ", "▁")
-    tokenizer.normalizer = (
-        normalizers.Sequence([normalizers.Prepend("▁"), space]) if strip else space
-    )
-    steps: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if strip else steps)
-    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", vocabulary["<s>"])]
-    )
-    return tokenizer
-
-
-def metaspace() -> Tokenizer:
-    """One whose decoder treats the first token in a way of its own, so no table can hold it."""
-    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), ("▁", -2.0), ("▁the", -1.0)], 0))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, unk_token="<unk>", special_tokens=["<unk>", "<s>"], show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    return tokenizer
-
-
-KINDS: dict[str, tuple[Callable[[], Tokenizer], dict[str, Any]]] = {
-    "byte level": (
-        byte_level,
-        {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>"},
-    ),
-    "byte fallback": (
-        lambda: byte_fallback(strip=False),
-        {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
-    ),
-    "byte fallback, stripped": (
-        lambda: byte_fallback(strip=True),
-        {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
-    ),
-    "metaspace": (metaspace, {"bos_token": "<s>", "unk_token": "<unk>"}),
-}
-
-
-def write_tokenizer(folder: Path, kind: str = "byte level", **config: Any) -> Path:
-    """Put a tokenizer's files into a folder; `config` goes into its tokenizer_config.json."""
-    make, tokens = KINDS[kind]
-    folder.mkdir(parents=True, exist_ok=True)
-    make().save(str(folder / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens, **config}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return folder
+@pytest.fixture(autouse=True)
+def computing_on_the_cpu() -> Iterable[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="session")
-def tokenizer_kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder with a tokenizer of each kind, the same for all tests."""
-    home = tmp_path_factory.mktemp("tokenizers")
-    return {
-        kind: write_tokenizer(home / str(number), kind, chat_template=CHATML)
-        for number, kind in enumerate(KINDS)
-    }
+def tiny_llama() -> Any:
+    args = llama.ModelArgs(
+        model_type="llama",
+        hidden_size=48,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        rms_norm_eps=1e-5,
+        vocab_size=VOCAB,
+        tie_word_embeddings=False,
+    )
+    return evaluated(llama.Model, args, seed=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_gemma() -> Any:
+    """Two of three layers see a sliding window of 8 tokens only."""
+    args = gemma3_text.ModelArgs(
+        model_type="gemma3_text",
+        hidden_size=48,
+        num_hidden_layers=3,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        head_dim=16,
+        query_pre_attn_scalar=16,
+        vocab_size=VOCAB,
+        sliding_window=WINDOW,
+        sliding_window_pattern=3,
+    )
+    return evaluated(gemma3_text.Model, args, seed=2)
+
+
+def evaluated(model_type: Any, args: Any, seed: int) -> Any:
+    mx.set_default_device(mx.cpu)
+    mx.random.seed(seed)
+    model = model_type(args)
+    mx.eval(model.parameters())
+    return model
+
+
+@pytest.fixture(params=["llama", "gemma"])
+def model(request: pytest.FixtureRequest) -> Any:
+    """Each of the tiny models."""
+    return request.getfixturevalue(f"tiny_{request.param}")
+
+
+@pytest.fixture(params=[False, True], ids=["no lookahead", "lookahead"])
+def lookahead(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+Alone: TypeAlias = Callable[[Any, Sequence[int], int], list[int]]
+
+
+@pytest.fixture(scope="session")
+def alone() -> Alone:
+    """mlx-lm's greedy tokens for a prompt, one sequence by itself."""
+    known: dict[tuple[int, tuple[int, ...], int], list[int]] = {}
+
+    def tokens(model: Any, prompt: Sequence[int], count: int) -> list[int]:
+        key = (id(model), tuple(prompt), count)
+        if key not in known:
+            steps = generate_step(mx.array(list(prompt)), model, max_tokens=count)
+            known[key] = [int(token) for token, _ in steps]
+        return known[key]
+
+    return tokens
+
+
+class Hand:
+    """Does to an engine what the model actor does, and keeps what each row was given."""
+
+    def __init__(self, engine: BatchEngine) -> None:
+        self.engine = engine
+        self.given: dict[int, list[int]] = {}
+        self.failed: dict[int, str] = {}
+
+    def add(self, row: int, prompt: Sequence[int], max_tokens: int = 12, **sampling: Any) -> None:
+        settings = Sampling(**{"seed": row, "temperature": 0.0, **sampling})
+        self.engine.add(RowSpec(row, tuple(prompt), settings, max_tokens))
+        self.given[row] = []
+
+    def prefill(self, row: int, count: int | None = None) -> None:
+        """The row's next tokens, all that are left by default; nothing if none are."""
+        left = self.engine.remaining(row)
+        if left:
+            self._note(self.engine.prefill([(row, min(count or left, left))]))
+
+    def prefill_together(self, *rows: int) -> None:
+        self._note(self.engine.prefill([(row, self.engine.remaining(row)) for row in rows]))
+
+    def enter(self, row: int, prompt: Sequence[int], chunk: int | None = None, **more: Any) -> None:
+        """Add a row and compute its whole prompt, `chunk` tokens at a time."""
+        self.add(row, prompt, **more)
+        while self.engine.remaining(row):
+            self.prefill(row, chunk)
+
+    def decode(self, steps: int = 1) -> StepResult:
+        for _ in range(steps):
+            self._note(result := self.engine.decode())
+        return result
+
+    def _note(self, result: StepResult) -> None:
+        for token in result.tokens:
+            self.given[token.row].append(token.token)
+        self.failed |= {failure.row: failure.reason for failure in result.failed}
 
 
 @pytest.fixture
-def tokenizer_folder(tmp_path: Path) -> TokenizerWriter:
-    """Call it with a kind and settings for a folder with that tokenizer."""
-    return lambda kind="byte level", **config: write_tokenizer(tmp_path / "model", kind, **config)
+def take(lookahead: bool) -> Callable[..., Hand]:
+    """Takes a model in hand, with an engine in each mode."""
+
+    def made(model: Any, **settings: Any) -> Hand:
+        options = {"end_tokens": [0], "vocab_size": VOCAB, "lookahead": lookahead, **settings}
+        return Hand(BatchEngine(model, **options))
+
+    return made
