@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from headrace.actors.host import Host
-from headrace.actors.reports import BatchReport, ModelReport
+from headrace.actors.reports import BatchReport, ModelReport, WorkerReport
 from headrace.actors.residence import Residence
 
 
@@ -14,7 +14,11 @@ def model_report(
 ) -> ModelReport:
     """One model; `residence` is None before anybody asked for it."""
     report = ModelReport(
-        host.id, "never_loaded", info=host.info, batch=batch_report(host, waiting_rows, max_rows)
+        host.id,
+        "never_loaded",
+        info=host.info or host.expected,
+        batch=batch_report(host, waiting_rows, max_rows),
+        worker=worker_report(host),
     )
     if residence is None:
         return report
@@ -41,3 +45,10 @@ def batch_report(host: Host, waiting_rows: int, max_rows: int) -> BatchReport:
         cancelled_rows=totals.cancelled_rows,
         kv_bytes=figures.kv_bytes,
     )
+
+
+def worker_report(host: Host) -> WorkerReport:
+    ended = host.last_exit
+    if ended is None:
+        return WorkerReport(host.pid, host.restarts)
+    return WorkerReport(host.pid, host.restarts, ended.code, ended.signal)

@@ -26,6 +26,7 @@ from headrace.actors.messages import (
     Ticket,
     ToModel,
 )
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import Event, Failed, InferenceRequest, ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
@@ -123,18 +124,21 @@ class Host:
 
     def __init__(
         self,
-        model_id: str,
+        spec: ModelSpec,
         trace: Trace,
         *,
         end_seconds: float,
         on_measured: Callable[[str, int], None],
     ) -> None:
-        self.id = model_id
+        self.id = spec.id
+        self.expected = spec.expected
         self.info: ModelInfo | None = None
         self.figures = Figures()
         # Of the worker process that runs the model, or ran it last.
         self.pid: int | None = None
         self.last_exit: WorkerExit | None = None
+        # Lives that began after a death.
+        self.restarts = 0
         self._trace = trace
         self._end_seconds = end_seconds
         self._on_measured = on_measured

@@ -14,7 +14,8 @@ import trio
 
 from headrace.actors.batch import describe
 from headrace.actors.host import Host
-from headrace.actors.local import ModelSpec, Readied, gone
+from headrace.actors.local import Readied, gone
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.supervisor import contained, leaves

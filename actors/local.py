@@ -10,22 +10,13 @@ import attrs
 from headrace.actors.messages import Delivery, ToModel
 from headrace.actors.model import EngineHung, Model
 from headrace.actors.pace import Pace
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.ports import LoadedModel, Loader
 from headrace.runtime.thread import Thread, ThreadFactory
 from headrace.runtime.trace import Trace
-
-
-@attrs.frozen
-class ModelSpec:
-    """A model that can be asked for: its id, where it is loaded from, and the bytes of weights
-    that it is expected to take."""
-
-    id: str
-    source: str
-    estimate_bytes: int = 0
 
 
 @attrs.frozen

@@ -23,8 +23,8 @@ from headrace.actors.library import (
     library_at,
     no_report,
 )
-from headrace.actors.local import ModelSpec
 from headrace.actors.remote import ENGINE_LOADER
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.errors import RequestError
 from headrace.runtime.ports import Loader
 from headrace.runtime.settings import Settings
@@ -96,4 +96,5 @@ def _spec(folder: ModelFolder, numerics: Numerics) -> ModelSpec | None:
         expected = estimate(folder.path, numerics)
     except RequestError:
         return None
-    return ModelSpec(folder.id, str(folder.path), expected.weights_bytes)
+    expected = attrs.evolve(expected, id=folder.id)
+    return ModelSpec(folder.id, str(folder.path), expected.weights_bytes, expected)

@@ -18,17 +18,20 @@ from headrace.actors.census import model_report
 from headrace.actors.host import Host, Totals
 from headrace.actors.lease import Lease
 from headrace.actors.lives import Died, LifeNews, Lives, Loaded, LoadFailed, Runner, Unloaded
-from headrace.actors.local import ModelSpec, gone
+from headrace.actors.local import gone
 from headrace.actors.messages import Ticket
 from headrace.actors.reports import ModelReport
 from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Unload
 from headrace.actors.residency import Residency
 from headrace.actors.routing import Names, Route, route
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.actor import Actor
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.reply import Reply
 from headrace.runtime.restart import RestartBudget
 from headrace.runtime.trace import Trace
+
+ONLY_IDS = Names(aliases=())
 
 
 @attrs.frozen
@@ -107,7 +110,7 @@ class Registry(Actor[_Message]):
         self._idle_seconds = idle_seconds
         self._trace = trace
         self._hosts = {
-            spec.id: Host(spec.id, trace, end_seconds=end_seconds, on_measured=self._on_measured)
+            spec.id: Host(spec, trace, end_seconds=end_seconds, on_measured=self._on_measured)
             for spec in specs
         }
         self._lives = Lives(self._hosts.values(), run_model, self.ref.tell, trace)
@@ -135,6 +138,14 @@ class Registry(Actor[_Message]):
     def resolve(self, name: str | None) -> Route:
         """The model that answers for a name. Raises `RequestError`; see `routing.route`."""
         return route(name, self._names, self._specs, self.current)
+
+    def find(self, model_id: str) -> str:
+        """The id itself. Raises `RequestError` (model_not_found): aliases do not count here."""
+        return route(model_id, ONLY_IDS, self._specs, None).model_id
+
+    @property
+    def budget_bytes(self) -> int:
+        return self._residency.snapshot().budget_bytes
 
     @asynccontextmanager
     async def lease(
@@ -238,6 +249,7 @@ class Registry(Actor[_Message]):
         delay_seconds = None if self._closing else self._restarts[model_id].died(now)
         self._trace.emit("worker.died", model=model_id, respawn=delay_seconds is not None)
         self._delays[model_id] = delay_seconds or 0.0
+        self._hosts[model_id].restarts += delay_seconds is not None
         stranded = [ticket for ticket, where in self._stranded if where == model_id]
         self._stranded = [entry for entry in self._stranded if entry[1] != model_id]
         actions: list[Action] = []

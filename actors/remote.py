@@ -12,8 +12,9 @@ import attrs
 import trio
 
 from headrace.actors.host import Host
-from headrace.actors.local import EngineLimits, ModelSpec, Readied
+from headrace.actors.local import EngineLimits, Readied
 from headrace.actors.messages import ToModel
+from headrace.actors.spec import ModelSpec
 from headrace.actors.wire import (
     FROM_WORKER,
     TO_WORKER,

@@ -39,6 +39,17 @@ class BatchReport:
 
 
 @attrs.frozen
+class WorkerReport:
+    """What runs a model. `pid` is None without a process of its own; the exit is the last one,
+    as a code or a signal number."""
+
+    pid: int | None = None
+    restarts: int = 0
+    exit_code: int | None = None
+    exit_signal: int | None = None
+
+
+@attrs.frozen
 class ModelReport:
     """One model that is known to the runtime, resident or not."""
 
@@ -54,6 +65,7 @@ class ModelReport:
     info: ModelInfo | None = None
     batch: BatchReport = BatchReport()
     memory: Memory | None = None
+    worker: WorkerReport = WorkerReport()
 
 
 @attrs.frozen
@@ -84,6 +96,8 @@ class Statistics:
     decoded_tokens_total: int
     cancelled_total: dict[CancelReason, int]
     models: tuple[ModelReport, ...]
+    # Bytes that resident models may take.
+    budget_bytes: int
     # Id of the model that answers for the aliases; None before one was named or leased.
     current: str | None
     draining: bool

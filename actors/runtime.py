@@ -119,10 +119,29 @@ class Runtime:
 
     # ---- models --------------------------------------------------------------------------
 
-    async def load(self, name: str) -> ModelReport:
-        """Make a model resident. Raises `RequestError`."""
-        model_id = self.registry.resolve(name).model_id
+    async def load(self, model_id: str, *, current: bool = False, pin: bool = False) -> ModelReport:
+        """Make a model resident, and perhaps the current one, or pinned. Raises `RequestError`."""
+        self.registry.find(model_id)
         await self.registry.load(model_id)
+        if pin:
+            await self.registry.pin(model_id)
+        if current:
+            self.registry.current = model_id
+        return self.model(model_id)
+
+    async def unload(self, model_id: str, *, force: bool = False) -> ModelReport:
+        """Free a model's memory. Raises `RequestError`: in-use, unless forced."""
+        await self.registry.unload(self.registry.find(model_id), force=force)
+        return self.model(model_id)
+
+    async def pin(self, model_id: str, *, pinned: bool = True) -> ModelReport:
+        """Keep a model in memory, or no longer. Raises `RequestError`."""
+        await self.registry.pin(self.registry.find(model_id), pinned=pinned)
+        return self.model(model_id)
+
+    def model(self, model_id: str) -> ModelReport:
+        """One model. Raises `RequestError` (model_not_found)."""
+        self.registry.find(model_id)
         return next(model for model in self.statistics().models if model.id == model_id)
 
     # ---- drain ---------------------------------------------------------------------------
@@ -166,6 +185,7 @@ class Runtime:
             decoded_tokens_total=totals.decoded_tokens,
             cancelled_total=dict(self._cancelled),
             models=models,
+            budget_bytes=self.registry.budget_bytes,
             current=self.registry.current,
             draining=self.draining,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from headrace.actors.local import EngineLimits, ModelSpec
+from headrace.actors.local import EngineLimits
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -21,6 +21,7 @@ from headrace.actors.messages import (
     Submit,
     Ticket,
 )
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import (
     CallArguments,
     CallEnded,

@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import routes
+from headrace.http import admin, routes
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -45,9 +45,16 @@ ROUTES = (
     Route("GET", "/v1/requests", routes.list_requests),
     Route("DELETE", "/v1/requests/<name>", routes.cancel_request),
     Route("GET", "/health", routes.health),
+    Route("GET", "/engine", routes.engine),
     Route("GET", "/stats", routes.stats),
     Route("GET", "/metrics", routes.metrics),
     Route("GET", "/debug/trace", routes.trace),
+    Route("POST", "/admin/drain", admin.drain),
+    Route("DELETE", "/admin/drain", admin.open_gate),
+    Route("POST", "/admin/models/<path:model_id>/load", admin.load),
+    Route("POST", "/admin/models/<path:model_id>/unload", admin.unload),
+    Route("POST", "/admin/models/<path:model_id>/pin", admin.pin),
+    Route("DELETE", "/admin/models/<path:model_id>/pin", admin.unpin),
     Route("GET", "/v1", routes.about),
     Route("GET", "/", routes.about),
 )

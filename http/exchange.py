@@ -106,6 +106,15 @@ class Exchange:
         )
         return await read_json(head, self.chunks, self.edge.body_limits)
 
+    async def optional_body(self) -> dict[str, Any]:
+        """The JSON object of the body, or an empty one where nothing is sent."""
+        if self.header("transfer-encoding") is None and self.header("content-length") in (
+            None,
+            "0",
+        ):
+            return {}
+        return await self.json_body()
+
     def stamp(self) -> Stamp:
         """The clock and the chance that a protocol may use."""
         return Stamp(self.id, self.token, self.edge.draw_seed(), int(time.time()), self.route)

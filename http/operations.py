@@ -13,6 +13,13 @@ from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.http.models import RESIDENT, STATES
 from headrace.runtime.trace import TraceEvent
 
+ENGINE_STATES = {
+    "loading": "starting",
+    "ready": "ready",
+    "draining": "closed",
+    "restarting": "restarting",
+    "crashed": "restarting",
+}
 VERSION = importlib.metadata.version("headrace")
 
 
@@ -36,6 +43,54 @@ def _health_status(statistics: Statistics, current: ModelReport | None) -> str:
         return "unhealthy"
     troubled = ("restarting", "crashed", "load_failed")
     return "degraded" if any(m.state in troubled for m in statistics.models) else "ok"
+
+
+def engine(statistics: Statistics) -> dict[str, Any]:
+    """Body of /engine: what runs the models. The top level is the current model's worker."""
+    current = next((m for m in statistics.models if m.id == statistics.current), None)
+    workers = [_worker(model) for model in statistics.models if engine_state(model) != "none"]
+    top = {
+        "state": "none" if current is None else engine_state(current),
+        "pid": None if current is None else current.worker.pid,
+        "restarts": 0 if current is None else current.worker.restarts,
+        "model": statistics.current,
+        "last_exit": None if current is None else _last_exit(current),
+    }
+    return top | {"response_store": None, "workers": workers}
+
+
+def engine_state(model: ModelReport) -> str:
+    """The word of wire contract 2.4 for what runs a model."""
+    if model.exhausted:
+        return "exhausted"
+    return ENGINE_STATES.get(model.state, "none")
+
+
+def _worker(model: ModelReport) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "role": "primary",
+        "pid": model.worker.pid,
+        "state": engine_state(model),
+        "state_reason": STATES[model.state][1],
+        "restarts": model.worker.restarts,
+        "last_exit": _last_exit(model),
+        "memory": None if model.memory is None else attrs.asdict(model.memory),
+    }
+
+
+def _last_exit(model: ModelReport) -> dict[str, int | None] | None:
+    code, signal = model.worker.exit_code, model.worker.exit_signal
+    return None if code is None and signal is None else {"code": code, "signal": signal}
+
+
+def drained(in_flight: int, waited_seconds: float, timed_out: bool) -> dict[str, Any]:
+    return {
+        "drained": in_flight == 0,
+        "in_flight": in_flight,
+        "waited_ms": round(waited_seconds * 1000),
+        "timed_out": timed_out,
+    }
 
 
 def server(started_at: float, settings: dict[str, Any]) -> dict[str, Any]:
@@ -64,6 +119,7 @@ def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
         },
         "models": {
             "current": statistics.current,
+            "budget_bytes": statistics.budget_bytes,
             "resident_bytes": sum(model.bytes for model in resident),
             "resident": [_resident_row(model) for model in resident],
         },

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 import attrs
 
 from headrace.actors.generation import Generation
-from headrace.actors.local import ModelSpec
 from headrace.actors.provision import Provision
 from headrace.actors.runtime import Runtime, open_runtime
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import (
     Accepted,
     Delta,

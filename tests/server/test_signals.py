@@ -17,7 +17,7 @@ from headrace.runtime.testing.site import Caller, chat
 
 SERVER = """
 import logging, sys, time, trio
-from headrace.actors.local import ModelSpec
+from headrace.actors.spec import ModelSpec
 from headrace.actors.provision import Provision
 from headrace.http.serve import serve_until_signal
 from headrace.runtime.settings import Settings
