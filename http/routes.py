@@ -47,6 +47,10 @@ def health(exchange: Exchange) -> Response:
     return exchange.json(report, status)
 
 
+def engine(exchange: Exchange) -> Response:
+    return exchange.json(operations.engine(exchange.edge.runtime.statistics()))
+
+
 def stats(exchange: Exchange) -> Response:
     edge = exchange.edge
     server = operations.server(edge.started_at, edge.runtime.settings.public())
