@@ -4,7 +4,7 @@ from headrace.runtime.testing.choices import Choices
 from headrace.runtime.testing.device import AllocationFailed, ScriptedDevice
 from headrace.runtime.testing.hooks import Hook, Hooks, raising
 from headrace.runtime.testing.inline import InlineThread, inline_threads
-from headrace.runtime.testing.leaks import Baseline, tasks
+from headrace.runtime.testing.leaks import Baseline, objects, tasks
 from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
 from headrace.runtime.testing.schedule import (
     Exploration,
@@ -44,6 +44,7 @@ __all__ = [
     "cancelled_at",
     "explore",
     "inline_threads",
+    "objects",
     "raising",
     "replay",
     "scheduled_by",

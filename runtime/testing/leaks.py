@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -45,6 +46,25 @@ def _below(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
         for child in nursery.child_tasks:
             yield child
             yield from _below(child)
+
+
+# What tells of the past on purpose: the trace, and the kit's own records.
+_RECORDS = ("headrace.runtime.testing.", "headrace.runtime.trace")
+
+
+def objects() -> Counter[str]:
+    """How many objects of each class of ours are alive, whatever holds them; records left out.
+
+    Slow, since it looks at every object there is; for tests in which something may be kept that
+    no gauge counts.
+    """
+    gc.collect()
+    counts: Counter[str] = Counter()
+    for found in gc.get_objects():
+        kind = type(found)
+        if kind.__module__.startswith("headrace.") and not kind.__module__.startswith(_RECORDS):
+            counts[f"{kind.__module__}.{kind.__qualname__}"] += 1
+    return counts
 
 
 @attrs.frozen

@@ -81,18 +81,19 @@ class ScriptedEngine:
         self._hooks = hooks if hooks is not None else Hooks()
         self._counts: dict[StepKind, int] = {"prefill": 0, "decode": 0}
         self._rows: dict[int, _Row] = {}
-        self._known: dict[int, RowSpec] = {}
+        # Prompts of all rows that ever were, by row.
+        self._prompts: dict[int, tuple[int, ...]] = {}
         device.allocate(weights_bytes)
 
     # ---- the port --------------------------------------------------------------------
 
     def add(self, spec: RowSpec) -> None:
-        self._check(spec.row not in self._known, f"row {spec.row} was added twice")
+        self._check(spec.row not in self._prompts, f"row {spec.row} was added twice")
         self._check(len(spec.tokens) > 0, f"row {spec.row} has an empty prompt")
         script = self._script_of(spec)
         tokens = play(script, spec, self._tokenizer)
         self._rows[spec.row] = _Row(spec, script, tokens, remaining=len(spec.tokens) - 1)
-        self._known[spec.row] = spec
+        self._prompts[spec.row] = spec.tokens
         self._record("add", (spec.row,))
 
     def remove(self, row: int) -> None:
@@ -155,13 +156,12 @@ class ScriptedEngine:
     @property
     def known_rows(self) -> tuple[int, ...]:
         """Rows that were ever in the batch, in the order in which they joined."""
-        return tuple(self._known)
+        return tuple(self._prompts)
 
     def row_of(self, text: str) -> int:
         """The one row, present or past, whose prompt holds `text`."""
-        found = [
-            spec.row for spec in self._known.values() if text in self._tokenizer.text(spec.tokens)
-        ]
+        prompts = self._prompts.items()
+        found = [row for row, tokens in prompts if text in self._tokenizer.text(tokens)]
         if len(found) != 1:
             raise LookupError(f"{len(found)} rows have {text!r} in their prompt")
         return found[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -113,7 +112,6 @@ async def test_leaving_while_a_step_runs_waits_for_that_step_only(
         assert scene.engine.misuses == []
 
 
-@pytest.mark.xfail(reason="a model that died is loaded again on the way out", strict=True)
 async def test_an_engine_that_hangs_does_not_keep_the_runtime_open(
     autojump_clock: MockClock,
 ) -> None:

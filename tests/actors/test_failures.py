@@ -92,7 +92,6 @@ async def test_a_device_without_room_fails_the_rows_of_the_step(autojump_clock: 
 
 
 class TestTheEngineHangs:
-    @pytest.mark.xfail(reason="they wait for the hung thread as well", strict=True)
     async def test_the_watchdog_ends_its_requests_and_brings_a_new_engine(
         self, autojump_clock: MockClock
     ) -> None:
@@ -105,7 +104,6 @@ class TestTheEngineHangs:
             assert (await ask(scene.runtime, asking("third", max_tokens=3))).code is None
             assert len(scene.model.engines) == 2
 
-    @pytest.mark.xfail(reason="they wait for the hung thread as well", strict=True)
     async def test_a_scope_that_is_left_meanwhile_ends_with_the_watchdog(
         self, autojump_clock: MockClock
     ) -> None:
@@ -243,3 +241,21 @@ class TestRestarts:
             await trio.sleep(1.5)
             assert scene.runtime.statistics().models[0].state == "ready"
             assert len(scene.model.engines) == 2
+
+    async def test_the_figures_of_a_dead_engine_are_gone_and_its_totals_are_kept(
+        self, autojump_clock: MockClock
+    ) -> None:
+        garbage = StepResult(tokens=(RowToken(999, 65),))
+        async with open_scene(settings=Settings(restart_limit=0)) as scene:
+            await ask(scene.runtime, asking("before", max_tokens=7))
+            scene.model.at_step(12, lambda: garbage, kind="decode")
+            answer = await ask(scene.runtime, asking("dies", max_tokens=7))
+            assert answer.code is Code.ENGINE_UNAVAILABLE
+            await wait_all_tasks_blocked()
+            state = scene.runtime.statistics()
+            assert (state.rows_running, state.kv_bytes, state.leases) == (0, 0, 0)
+            assert state.decoded_tokens_total == 7 + 4
+
+            await scene.runtime.load(scene.model.id)
+            await ask(scene.runtime, asking("after", max_tokens=5))
+            assert scene.runtime.statistics().decoded_tokens_total == 7 + 4 + 5

@@ -53,7 +53,6 @@ async def test_no_more_rows_run_than_are_allowed(autojump_clock: MockClock) -> N
     assert all(answer.code is None for answer in clients.answers.values())
 
 
-@pytest.mark.xfail(reason="those who became ready in one step are admitted by chance", strict=True)
 def test_who_waits_is_admitted_in_the_order_of_arrival() -> None:
     async def scenario(choices: Choices) -> None:
         async with open_scene(settings=Settings(max_rows=1)) as scene:
@@ -152,6 +151,14 @@ async def test_whoever_waits_too_long_is_told(autojump_clock: MockClock) -> None
             assert clients.answers["waits"].code is Code.QUEUE_TIMEOUT
             assert scene.runtime.statistics().queue_depth == 0
         await scene.baseline.settle()
+
+
+async def test_the_time_in_the_queue_does_not_limit_the_answer(autojump_clock: MockClock) -> None:
+    async with open_scene(settings=Settings(queue_timeout_s=2)) as scene:
+        began = trio.current_time()
+        answer = await ask(scene.runtime, asking("count", max_tokens=500))
+        assert trio.current_time() - began > 4
+        assert (answer.code, len(answer.text)) == (None, 500)
 
 
 async def test_a_request_has_a_time_limit_and_keeps_what_it_said(

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from headrace.runtime.actor import Actor, drain
+from headrace.runtime.actor import CONCLUDE_SECONDS, Actor, drain
 from headrace.runtime.errors import ActorDied
 from headrace.runtime.reply import Reply
 from headrace.runtime.testing import Choices, explore, sweep
@@ -195,6 +195,65 @@ def test_under_every_schedule_each_question_has_exactly_one_fate() -> None:
         return list(record.items())
 
     explore(scenario, range(200), twice=True)
+
+
+@attrs.frozen
+class Release:
+    reply: Reply[None]
+
+
+class Ledger(Actor[Release]):
+    """Carries out releases, or never comes to it."""
+
+    def __init__(self, *, stuck: bool = False) -> None:
+        super().__init__("ledger")
+        self.released = 0
+        self._stuck = stuck
+
+    def handle(self, message: Release) -> None:
+        if not self._stuck:
+            self.released += 1
+            message.reply.set(None)
+
+    async def release(self) -> None:
+        reply: Reply[None] = Reply()
+        await self.ref.conclude(Release(reply), reply)
+
+
+class TestARelease:
+    async def test_is_carried_out_when_a_cancelled_scope_is_left(
+        self, autojump_clock: MockClock
+    ) -> None:
+        ledger = Ledger()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ledger.serve)
+            with trio.move_on_after(1):
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    await ledger.release()
+            assert (ledger.released, trio.current_time()) == (1, 1)
+            nursery.cancel_scope.cancel()
+
+    async def test_is_concluded_by_the_actors_death(self, autojump_clock: MockClock) -> None:
+        ledger = Ledger(stuck=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ledger.serve)
+            nursery.start_soon(ledger.release)
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        await ledger.release()
+        assert trio.current_time() <= CONCLUDE_SECONDS
+
+    async def test_of_a_stuck_actor_is_given_up_after_its_bound(
+        self, autojump_clock: MockClock
+    ) -> None:
+        ledger = Ledger(stuck=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ledger.serve)
+            await ledger.release()
+            assert trio.current_time() == CONCLUDE_SECONDS
+            nursery.cancel_scope.cancel()
 
 
 async def test_draining_takes_what_is_there_and_does_not_wait() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import trio
 from hypothesis import given
@@ -16,7 +18,7 @@ from trio.testing import (
 from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished, Usage
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.sink import StreamSink
-from headrace.runtime.testing import Choices, explore
+from headrace.runtime.testing import Choices, explore, sweep
 
 ACCEPTED = Accepted("m", 3, 10, "fp_0")
 FINISHED = Finished("stop", Usage(3, 2))
@@ -98,6 +100,35 @@ async def test_a_read_that_is_cut_short_loses_nothing(autojump_clock: MockClock)
         await sink.receive()
     assert (waiting.cancelled_caught, ready.cancelled_caught) == (True, True)
     assert await sink.receive() == Delta("a")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_cut_short_at_any_step_a_read_loses_nothing(
+    autojump_clock: MockClock, waits: bool
+) -> None:
+    sink, read = StreamSink(), list[Event]()
+    puts = itertools.count()
+
+    async def put() -> None:
+        if waits:
+            await trio.sleep(1)
+        sink.put(Delta(f"{next(puts)} "))
+
+    async def one_read() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(put)
+            read.append(await sink.receive())
+
+    async def check() -> None:
+        if sink.statistics().events:
+            read.append(await sink.receive())
+        text = "".join(event.text for event in read if isinstance(event, Delta))
+        assert text == "".join(f"{number} " for number in range(len(text.split())))
+        written = next(puts)
+        assert len(text.split()) == written
+        sink.put(Delta(f"{written} "))
+
+    assert await sweep(one_read, check, of="run") > 1
 
 
 async def test_it_knows_since_when_something_has_waited(autojump_clock: MockClock) -> None:
