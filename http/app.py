@@ -173,8 +173,9 @@ async def _admit() -> Response | None:
     missing = isinstance(request.routing_exception, NotFound)
     if missing and origin is None:
         return None
-    response = Response(None, 204)
-    del response.headers["Content-Type"]
+    response = Response(b"", 204)
+    for name in ("Content-Type", "Content-Length"):
+        del response.headers[name]
     response.headers.update(
         preflight_headers(
             exchange.edge.policy,

@@ -79,13 +79,17 @@ class TestPaths:
             if method != "HEAD":
                 assert reply.code == "method_not_allowed"
 
-    async def test_options_without_an_origin_lists_the_methods(self) -> None:
+    async def test_options_without_an_origin_lists_the_methods(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         async with open_site(api_keys=["k"]) as site:
             reply = await site.call(http("OPTIONS", CHAT))
             assert reply.status == 204
             assert reply.headers["allow"] == "OPTIONS, POST"
             assert not {"content-type", "content-length"} & set(reply.headers)
             assert (await site.call(http("OPTIONS", "/nothing"))).status == 404
+            await site.idle()
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
     @pytest.mark.parametrize("host", ["a..b", "x" * 300, "\xff", "evil.example", "[::1"])
     async def test_a_strange_host_is_refused_and_breaks_nothing(self, host: str) -> None:
