@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 
+import attrs
 import pytest
 import trio
 
+from headrace.actors.generation import Generation
+from headrace.actors.host import Seat
+from headrace.actors.residence import Waiter
+from headrace.actors.row import Row
 from headrace.actors.runtime import Runtime
 from headrace.runtime.contracts import CancelReason, InferenceRequest
 from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
-from headrace.runtime.testing import Choices, ScriptedModel, explore
+from headrace.runtime.sink import StreamSink
+from headrace.runtime.testing import Choices, ScriptedModel, explore, objects, raising
 from headrace.runtime.testing.runtime import Answer, ask, asking, read_all
 from headrace.runtime.testing.scene import Scene, open_scene
 from headrace.runtime.testing.script import ALPHABET
@@ -58,16 +64,22 @@ async def cancelled_by_id(runtime: Runtime, request: InferenceRequest, after: fl
     return answer
 
 
-async def eight_clients(choices: Choices) -> list[str]:
+async def eight_clients(runtime: Runtime, choices: Choices) -> dict[int, Answer | None]:
+    """All of them, to the last one's end; those with odd numbers stay."""
+    answers: dict[int, Answer | None] = {}
+
+    async def client(number: int) -> None:
+        answers[number] = await one_client(runtime, choices, number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(client, number)
+    return answers
+
+
+async def a_busy_house(choices: Choices) -> list[str]:
     async with open_scene(settings=SETTINGS) as scene:
-        answers: dict[int, Answer | None] = {}
-
-        async def client(number: int) -> None:
-            answers[number] = await one_client(scene.runtime, choices, number)
-
-        async with trio.open_nursery() as nursery:
-            for number in range(8):
-                nursery.start_soon(client, number)
+        answers = await eight_clients(scene.runtime, choices)
         scene.baseline.check()
         for number in (1, 3, 5, 7):
             check_survivor(answers[number])
@@ -100,29 +112,58 @@ def check_counters(scene: Scene) -> None:
 
 
 def test_eight_clients_of_whom_half_leave(seeds: range) -> None:
-    explored = explore(eight_clients, seeds, twice=True)
+    explored = explore(a_busy_house, seeds, twice=True)
     assert explored.schedules == len(seeds)
+
+
+def test_no_sink_or_seat_outlives_its_request(seeds: range) -> None:
+    kinds = (Generation, StreamSink, Seat, Row, Waiter)
+
+    async def scenario(choices: Choices) -> None:
+        async with open_scene(settings=SETTINGS) as scene:
+            await eight_clients(scene.runtime, choices)
+            alive = objects()
+        assert {kind.__name__: count for kind in kinds if (count := alive[name_of(kind)])} == {}
+
+    # Looking at every object takes its time.
+    explore(scenario, seeds[:20])
 
 
 def test_with_faults_in_the_engine(seeds: range) -> None:
     async def scenario(choices: Choices) -> list[str]:
         model = ScriptedModel()
-
-        def fault() -> None:
-            raise OSError("scripted")
-
         for _ in range(3):
-            model.at_step(choices.between(1, 30), fault)
+            model.at_step(choices.between(1, 30), raising(OSError("scripted")))
         async with open_scene(model, SETTINGS) as scene:
-
-            async def client(number: int) -> None:
-                await one_client(scene.runtime, choices, number)
-
-            async with trio.open_nursery() as nursery:
-                for number in range(8):
-                    nursery.start_soon(client, number)
-            await scene.baseline.settle()
+            answers = await eight_clients(scene.runtime, choices)
+            scene.baseline.check()
             check_counters(scene)
+            codes = {answer.code for answer in answers.values() if answer is not None}
+            assert codes <= {
+                None,
+                Code.QUEUE_FULL,
+                Code.GENERATION_FAILED,
+                Code.REQUEST_CANCELLED,
+            }
+        return scene.trace()
+
+    explore(scenario, seeds)
+
+
+def test_with_an_engine_that_hangs(seeds: range) -> None:
+    async def scenario(choices: Choices) -> list[str]:
+        settings = attrs.evolve(SETTINGS, step_timeout_s=1.0)
+        async with open_scene(settings=settings) as scene:
+            scene.model.at_step(choices.between(1, 30), scene.device.hang)
+            answers = await eight_clients(scene.runtime, choices)
+            for number in (1, 3, 5, 7):
+                answer = answers[number]
+                assert answer is not None
+                assert answer.code in (None, Code.QUEUE_FULL, Code.ENGINE_UNAVAILABLE)
+            state = scene.runtime.statistics()
+            assert (state.requests_in_flight, state.queue_depth, state.leases) == (0, 0, 0)
+            if scene.model.hooks.pending == 0:  # a new engine serves whoever comes now
+                assert (await ask(scene.runtime, asking("after", max_tokens=1))).code is None
         return scene.trace()
 
     explore(scenario, seeds)
@@ -131,19 +172,24 @@ def test_with_faults_in_the_engine(seeds: range) -> None:
 def test_the_runtime_is_left_in_the_midst_of_it(seeds: range) -> None:
     async def scenario(choices: Choices) -> list[str]:
         model = ScriptedModel()
-        ended: list[int] = []
+        answers: dict[int, Answer | None] = {}
         async with trio.open_nursery() as clients, open_scene(model, SETTINGS) as scene:
 
-            async def client(number: int) -> None:
-                await one_client(scene.runtime, choices, number)
-                ended.append(number)
+            async def come() -> None:
+                answers.update(await eight_clients(scene.runtime, choices))
 
-            for number in range(8):
-                clients.start_soon(client, number)
+            clients.start_soon(come)
             await trio.sleep(choices.seconds(2 * SPREAD_SECONDS))
-        assert sorted(ended) == list(range(8))
+        for number in (1, 3, 5, 7):
+            answer = answers[number]
+            assert answer is not None
+            assert answer.code in (None, Code.QUEUE_FULL, Code.DRAINING, Code.CLOSED)
         assert [engine.closed for engine in model.engines] == [True]
         assert [misuse for engine in model.engines for misuse in engine.misuses] == []
         return scene.trace()
 
     explore(scenario, seeds, twice=True)
+
+
+def name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
