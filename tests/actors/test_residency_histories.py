@@ -111,7 +111,9 @@ class Histories(RuleBasedStateMachine):
                 assert order[now.claimed_by] > order[self.claimant], "the claim went backwards"
             self.claimant, self.passed, self.victims = now.claimed_by, 0, now.victims
         younger = [grant for grant in grants if order[grant.ticket] > order[now.claimed_by]]
-        self.passed += sum(grant.model_id in self.victims for grant in younger)
+        # Growth and shrinking change the victims; what counts is a grant on one that stays one.
+        victims = set(self.victims) & set(now.victims)
+        self.passed += sum(grant.model_id in victims for grant in younger)
         assert self.passed <= self.overtakes, "overtaken too often"
         self.victims = now.victims
 
