@@ -22,6 +22,10 @@ from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Sampler, Vocabulary
 
 
+# Steps for which room is kept for the next row after one has left.
+_PATIENCE = 8
+
+
 class Batch:
     """Rows decoded in step. `admit` and `settle` come between steps, `step` needs rows.
 
@@ -38,6 +42,8 @@ class Batch:
         self.rows: list[Row] = []
         self._cache: Cache = []
         self._sampler: Sampler | None = None
+        # Steps since a row joined or left.
+        self._calm = 0
 
     def admit(self, rows: Sequence[Row]) -> None:
         """Take in rows whose prompts are computed, and their caches."""
@@ -51,13 +57,16 @@ class Batch:
         for row in rows:
             row.cache = None
         self.rows = [*self.rows, *rows]
-        self._sampler = None
+        self._changed()
 
     def settle(self) -> None:
         """Let go of the rows that need no further token."""
-        kept = [i for i, row in enumerate(self.rows) if not (row.gone or row.exhausted)]
+        kept = [i for i, row in enumerate(self.rows) if not self._done(row)]
         if len(kept) < len(self.rows):
             self._select(kept)
+        self._calm += 1
+        if self._calm == _PATIENCE:
+            kv.give_back(self._cache)
 
     def step(self) -> list[tuple[Row, int]]:
         """One token for each row."""
@@ -67,7 +76,16 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        return kv.nbytes(self._cache)
+        """Bytes of KV of the rows that have not been removed; all of them take the same."""
+        staying = sum(not row.gone for row in self.rows)
+        return kv.nbytes(self._cache) * staying // max(1, len(self.rows))
+
+    def _done(self, row: Row) -> bool:
+        return row.gone or row.exhausted
+
+    def _changed(self) -> None:
+        self._sampler = None
+        self._calm = 0
 
     def _select(self, kept: list[int]) -> list[int]:
         """Keep these rows. Returns their order: the last ones fill the gaps of those that go."""
@@ -79,7 +97,7 @@ class Batch:
         else:
             kv.select(self._cache, order)
         self.rows = [self.rows[i] for i in order]
-        self._sampler = None
+        self._changed()
         return order
 
     def _alone(self, index: int) -> Cache:
@@ -119,10 +137,9 @@ class LookaheadBatch(Batch):
         self._flying = mx.concatenate([self._flying, tokens])
         mx.async_eval(self._flying)
 
-    def settle(self) -> None:
-        kept = [i for i, row in enumerate(self.rows) if not row.gone]
-        if len(kept) < len(self.rows):
-            self._select(kept)
+    def _done(self, row: Row) -> bool:
+        # The last token of an exhausted row is in flight.
+        return row.gone
 
     def step(self) -> list[tuple[Row, int]]:
         rows, tokens = self.rows, self._flying

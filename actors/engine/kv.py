@@ -82,6 +82,15 @@ def extracted(cache: Cache, index: int) -> Cache:
     return [layer.extract(index) for layer in cache]
 
 
+def give_back(cache: Sequence[Any]) -> None:
+    """Free the room for further rows that a cache made by `joined` may have."""
+    for layer in cache:
+        if isinstance(layer, CacheList):
+            give_back(layer.caches)
+        elif isinstance(layer, SlotKVCache):
+            layer.give_back()
+
+
 def prepare(cache: Cache, lengths: list[int]) -> None:
     """Announce a right-padded input with this many true tokens in each row."""
     padding = [max(lengths) - length for length in lengths]
@@ -102,7 +111,7 @@ def arrays(cache: Cache) -> list[mx.array]:
 
 
 def nbytes(cache: Cache) -> int:
-    """Bytes as allocated, which is more than the tokens in it need."""
+    """Bytes allocated for the rows in it, which is more than their tokens need."""
     return sum(map(_nbytes, cache))
 
 

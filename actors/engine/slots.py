@@ -75,7 +75,7 @@ class SlotKVCache(BatchKVCache):
         kept, count = list(batch_indices), len(batch_indices)
         moves = [(to, row) for to, row in enumerate(kept) if to != row]
         padding = [self._padding[row] for row in kept]
-        wasteful = self.slots - count > max(1, count // 4) or min(padding) >= _SHARED_PADDING
+        wasteful = self.slots - count > max(2, count // 2) or min(padding) >= _SHARED_PADDING
         if self.keys is None:
             self._set_padding(padding)
         elif wasteful or any(row < count for _, row in moves):
@@ -85,6 +85,18 @@ class SlotKVCache(BatchKVCache):
             for to, row in moves:
                 self.keys[to : to + 1] = self.keys[[row]]
                 self.values[to : to + 1] = self.values[[row]]
+
+    def give_back(self) -> None:
+        """Shrink the buffers to the rows that are there."""
+        if self.slots > self.rows:
+            self._repack(list(range(self.rows)), -min(self._padding))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots that rows are in."""
+        if self.keys is None:
+            return 0
+        return int(self.keys.nbytes + self.values.nbytes) * self.rows // self.slots
 
     def prepare(self, **kwargs: Any) -> None:
         raise NotImplementedError("prompts are not computed in a slot cache")
@@ -122,18 +134,21 @@ class SlotKVCache(BatchKVCache):
         self._idx = end + shift
         self._set_padding(padding)
         if keys is not None:
-            self._reserve(len(kept), self._idx, keys, values)
+            self._allocate(len(kept), self._idx, keys, values)
             at = slice(max(0, shift), self._idx)
             self.keys[: len(kept), :, at] = keys[kept, :, start:end]
             self.values[: len(kept), :, at] = values[kept, :, start:end]
 
     def _reserve(self, rows: int, length: int, keys: Any, values: Any) -> None:
-        """Make the buffers hold this many rows and tokens; the arguments show their shape."""
+        """Make the buffers hold this many rows and tokens; `keys` and `values` show the shapes."""
         room = 0 if self.keys is None else self.keys.shape[2]
-        if rows <= self.slots and length <= room:
-            return
-        slots = self.slots if rows <= self.slots else rows + rows // 8
-        room = room if length <= room else -(-length // self.step) * self.step
+        if rows > self.slots or length > room:
+            # Where rows keep joining, not each of them should move all others.
+            slots = self.slots if rows <= self.slots else rows + rows // 8
+            self._allocate(slots, max(length, room), keys, values)
+
+    def _allocate(self, slots: int, length: int, keys: Any, values: Any) -> None:
+        room = -(-length // self.step) * self.step
         self.keys = _enlarged(self.keys, keys, slots, room)
         self.values = _enlarged(self.values, values, slots, room)
 

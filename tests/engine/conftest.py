@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -86,14 +87,15 @@ Alone: TypeAlias = Callable[[Any, Sequence[int], int], list[int]]
 @pytest.fixture(scope="session")
 def alone() -> Alone:
     """mlx-lm's greedy tokens for a prompt, one sequence by itself."""
-    known: dict[tuple[int, tuple[int, ...], int], list[int]] = {}
+    # The models are kept, so that no other can have the number of one that is gone.
+    known: dict[tuple[int, tuple[int, ...], int], tuple[list[int], Any]] = {}
 
     def tokens(model: Any, prompt: Sequence[int], count: int) -> list[int]:
         key = (id(model), tuple(prompt), count)
         if key not in known:
             steps = generate_step(mx.array(list(prompt)), model, max_tokens=count)
-            known[key] = [int(token) for token, _ in steps]
-        return known[key]
+            known[key] = ([int(token) for token, _ in steps], model)
+        return known[key][0]
 
     return tokens
 
@@ -137,12 +139,20 @@ class Hand:
         self.failed |= {failure.row: failure.reason for failure in result.failed}
 
 
-@pytest.fixture
-def take(lookahead: bool) -> Callable[..., Hand]:
-    """Takes a model in hand, with an engine in each mode."""
+Take: TypeAlias = Callable[..., Hand]
+
+
+@pytest.fixture(scope="session")
+def take_with() -> Take:
+    """Takes a model in hand: an engine with these settings."""
 
     def made(model: Any, **settings: Any) -> Hand:
-        options = {"end_tokens": [0], "vocab_size": VOCAB, "lookahead": lookahead, **settings}
-        return Hand(BatchEngine(model, **options))
+        return Hand(BatchEngine(model, **{"end_tokens": [0], "vocab_size": VOCAB, **settings}))
 
     return made
+
+
+@pytest.fixture
+def take(take_with: Take, lookahead: bool) -> Take:
+    """The same, once in each mode."""
+    return functools.partial(take_with, lookahead=lookahead)
