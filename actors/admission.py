@@ -57,6 +57,7 @@ class _Admit:
     info: ModelInfo
     prompt_tokens: int
     wanted: int | None
+    rows: int
     reply: Reply[Plan]
 
 
@@ -83,10 +84,12 @@ class Place:
         self._admission = admission
         self._ticket = ticket
 
-    async def admit(self, info: ModelInfo, prompt_tokens: int, wanted: int | None) -> Plan:
-        """Wait for a row. Raises `RequestError` at once when the prompt leaves no room."""
+    async def admit(
+        self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int
+    ) -> Plan:
+        """Wait for the rows. Raises `RequestError` at once when the prompt leaves no room."""
         reply: Reply[Plan] = Reply()
-        message = _Admit(self._ticket, info, prompt_tokens, wanted, reply)
+        message = _Admit(self._ticket, info, prompt_tokens, wanted, rows, reply)
         return await self._admission.ref.ask(message, reply)
 
 
@@ -161,7 +164,8 @@ class Admission(Actor[_Message]):
             return
         plan = Plan(message.ticket, room.max_tokens, room.warnings)
         self._pending[message.ticket] = (message.reply, plan)
-        self._grant(self._waitlist(model_id).line_up(message.ticket, trio.current_time()))
+        waitlist = self._waitlist(model_id)
+        self._grant(waitlist.line_up(message.ticket, trio.current_time(), message.rows))
 
     def _on_leave(self, ticket: Ticket) -> None:
         self._pending.pop(ticket, None)

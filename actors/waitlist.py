@@ -39,21 +39,25 @@ class Waitlist:
         # Those without a row, and of them those who are ready, by order of arrival.
         self._entered: set[Ticket] = set()
         self._line: list[Ticket] = []
-        # Ticket -> when its row was granted, in seconds.
+        # Ticket -> how many rows it wants, all at once.
+        self._rows: dict[Ticket, int] = {}
+        # Ticket -> when its rows were granted, in seconds.
         self._running: dict[Ticket, float] = {}
         self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
 
     def enter(self, ticket: Ticket) -> bool:
-        """Take a place; False when all are taken."""
+        """Take a place; False when all are taken. A request counts once, whatever it wants."""
         if len(self._entered) + len(self._running) >= self._places:
             return False
         self._entered.add(ticket)
         self._numbers[ticket] = next(self._arrivals)
         return True
 
-    def line_up(self, ticket: Ticket, now: float) -> list[Ticket]:
-        """The ticket is ready to run. Answers who gets a row now."""
+    def line_up(self, ticket: Ticket, now: float, rows: int = 1) -> list[Ticket]:
+        """The ticket is ready to run so many rows. Answers who gets theirs now."""
         if ticket in self._entered and ticket not in self._line:
+            # More than there are would wait for ever.
+            self._rows[ticket] = min(rows, self._max_rows)
             bisect.insort(self._line, ticket, key=self._numbers.__getitem__)
         return self._grant(now)
 
@@ -66,12 +70,16 @@ class Waitlist:
             self._entered.discard(ticket)
             self._line = [other for other in self._line if other != ticket]
         self._numbers.pop(ticket, None)
+        self._rows.pop(ticket, None)
         return self._grant(now)
 
     def _grant(self, now: float) -> list[Ticket]:
         granted: list[Ticket] = []
-        while self._line and len(self._running) < self._max_rows:
+        taken = sum(self._rows[ticket] for ticket in self._running)
+        # Nobody passes the first in line: one that wants many rows would wait for ever.
+        while self._line and taken + self._rows[self._line[0]] <= self._max_rows:
             ticket = self._line.pop(0)
+            taken += self._rows[ticket]
             self._entered.discard(ticket)
             self._running[ticket] = now
             granted.append(ticket)

@@ -24,6 +24,17 @@ def test_a_leaver_makes_room_for_who_came_first_of_those_in_line():
     assert waitlist.leave("a", 3.0) == ["c"]
 
 
+def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them():
+    waitlist = Waitlist(2, 3)
+    for ticket in ("a", "b", "c"):
+        waitlist.enter(ticket)
+    assert waitlist.line_up("a", 0.0) == ["a"]
+    assert waitlist.line_up("b", 1.0, rows=2) == []
+    assert waitlist.line_up("c", 2.0) == []
+    assert waitlist.leave("a", 3.0) == ["b"]
+    assert waitlist.leave("b", 4.0) == ["c"]
+
+
 @pytest.mark.parametrize(
     ("service_seconds", "waiting", "expected"), [(0.1, 1, 1.0), (10.0, 3, 20.0), (500.0, 3, 120.0)]
 )
@@ -46,14 +57,18 @@ class Histories(RuleBasedStateMachine):
         self.now = 0.0
         self.next_ticket = 0
         self.entered, self.line, self.running = set(), [], set()
+        self.rows = {}
 
     def expect(self, granted):
-        while self.line and len(self.running) < MAX_ROWS:
+        while self.line and self.taken() + self.rows[self.line[0]] <= MAX_ROWS:
             ticket = self.line.pop(0)
             self.entered.discard(ticket)
             self.running.add(ticket)
             assert granted.pop(0) == ticket
         assert granted == []
+
+    def taken(self):
+        return sum(self.rows[ticket] for ticket in self.running)
 
     @rule()
     def enter(self):
@@ -64,11 +79,12 @@ class Histories(RuleBasedStateMachine):
         if not full:
             self.entered.add(ticket)
 
-    @rule(back=st.integers(1, 8))
-    def line_up(self, back):
+    @rule(back=st.integers(1, 8), rows=st.integers(1, MAX_ROWS + 1))
+    def line_up(self, back, rows):
         ticket = f"t{self.next_ticket - back}"
-        granted = self.waitlist.line_up(ticket, self.now)
+        granted = self.waitlist.line_up(ticket, self.now, rows)
         if ticket in self.entered and ticket not in self.line:
+            self.rows[ticket] = min(rows, MAX_ROWS)
             self.line = sorted([*self.line, ticket], key=lambda name: int(name[1:]))
         self.expect(granted)
 
@@ -81,6 +97,10 @@ class Histories(RuleBasedStateMachine):
         self.running.discard(ticket)
         self.line = [other for other in self.line if other != ticket]
         self.expect(granted)
+
+    @invariant()
+    def no_more_rows_run_than_there_are(self):
+        assert self.taken() <= MAX_ROWS
 
     @invariant()
     def counts_are_exact(self):
