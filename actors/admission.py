@@ -85,7 +85,7 @@ class Place:
         self._ticket = ticket
 
     async def admit(
-        self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int
+        self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int = 1
     ) -> Plan:
         """Wait for the rows. Raises `RequestError` at once when the prompt leaves no room."""
         reply: Reply[Plan] = Reply()
