@@ -27,11 +27,13 @@ CHAT = "/v1/chat/completions"
 LOOK_SECONDS = 0.005
 
 
-@attrs.define
-class Site:
-    """`baseline` was taken with the server up and nobody connected."""
+@attrs.define(kw_only=True)
+class Served:
+    """A server that listens on a port of the loopback address.
 
-    scene: Scene
+    `baseline` was taken with the server up and nobody connected.
+    """
+
     server: Server
     baseline: Baseline
 
@@ -67,6 +69,13 @@ class Site:
             self.baseline.check()
 
 
+@attrs.define(kw_only=True)
+class Site(Served):
+    """A server over one scripted model in this process."""
+
+    scene: Scene
+
+
 @asynccontextmanager
 async def open_site(
     model: ScriptedModel | None = None,
@@ -83,7 +92,8 @@ async def open_site(
         serve = partial(serve_runtime, scene.runtime, keep_alive_seconds=keep_alive_seconds)
         server = await nursery.start(serve)
         await trio.testing.wait_all_tasks_blocked()
-        yield Site(scene, server, Baseline.of(scene.runtime, scene.model.engines))
+        baseline = Baseline.of(scene.runtime, scene.model.engines)
+        yield Site(server=server, scene=scene, baseline=baseline)
         nursery.cancel_scope.cancel()
 
 
