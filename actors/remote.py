@@ -30,7 +30,7 @@ from headrace.runtime.process import WorkerProcess, open_worker
 from headrace.runtime.trace import Trace
 
 # The loop of a worker beats each second; a machine that is very busy may miss a few.
-BEAT_MARGIN_SECONDS = 5.0
+BEAT_MARGIN_SECONDS = (2.0, 5.0)
 ENGINE_LOADER = "headrace.actors.engine.lazy:engine_loader"
 
 
@@ -68,7 +68,7 @@ class RemoteRunner:
         def tell(message: ToModel) -> None:
             worker.link.send(TO_WORKER.encode(message))
 
-        silence_seconds = self.limits.step_seconds + BEAT_MARGIN_SECONDS
+        silence_seconds = longest_silence(self.limits.step_seconds)
         while True:
             payload = None
             with trio.move_on_after(silence_seconds) as silence:
@@ -88,3 +88,13 @@ class RemoteRunner:
                     host.deliver(decode_delivery(frame))
                 case Beat():
                     pass
+
+
+def longest_silence(step_seconds: float) -> float:
+    """Seconds without a sign of life after which a worker counts as dead.
+
+    Longer than the worker's own watchdog takes, which ends a hung step with a reason. Whoever sets
+    a short limit wants to know soon, so the margin shrinks with it.
+    """
+    least, most = BEAT_MARGIN_SECONDS
+    return step_seconds + min(max(step_seconds, least), most)
