@@ -218,6 +218,8 @@ class Registry(Actor[_Message]):
 
     def _on_unload(self, message: _Unload, now: float) -> list[Action]:
         answer, actions = self._residency.unload(message.model_id, now, force=message.force)
+        if answer != "in-use":
+            self._restarts[message.model_id].reset()
         match answer:
             case "in-use":
                 text = f"The model {message.model_id!r} is in use; force unloads it all the same."
@@ -305,7 +307,7 @@ class Registry(Actor[_Message]):
 
     def _error(self, model_id: str, code: Code, reason: str) -> ErrorInfo:
         if code is Code.ENGINE_UNAVAILABLE:
-            exhausted = self._restarts[model_id].exhausted(trio.current_time())
+            exhausted = self._restarts[model_id].exhausted
             return gone(model_id, "exhausted" if exhausted else "restarting")
         return ErrorInfo(code, f"{reason[:1].upper()}{reason[1:].rstrip('.')}.")
 
