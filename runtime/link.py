@@ -26,7 +26,6 @@ class Link:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
         self._max_backlog_bytes = max_backlog_bytes
         self._reader = FrameReader()
-        self._arrived: deque[bytes] = deque()
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._to_send = trio.Event()
@@ -34,31 +33,38 @@ class Link:
         self.broken: str | None = None
 
     def send(self, payload: bytes) -> None:
-        """Queue one frame. On a broken link it is dropped: the other end is gone."""
+        """Queue one frame. On a broken link it is dropped: the other end is gone.
+
+        Raises `FrameTooLong`, with the link unharmed.
+        """
+        frame = framed(payload)
         if self.broken is not None:
             return
-        frame = framed(payload)
-        self._backlog_bytes += len(frame)
-        if self._backlog_bytes > self._max_backlog_bytes:
+        if self._backlog_bytes + len(frame) > self._max_backlog_bytes:
             self._break("its peer takes nothing")
+            # Whoever waits to hear from the peer learns that it is given up.
+            self.close()
             return
+        self._backlog_bytes += len(frame)
         self._backlog.append(frame)
         self._to_send.set()
 
     async def receive(self) -> bytes | None:
         """The next frame's payload, or None once the other end has closed.
 
-        Raises `FrameError` for what is no frame. A stream that ends inside a frame just ends.
+        Raises `FrameTooLong` for what is no frame. A stream that ends inside a frame just ends.
+        Cut short by cancellation it loses nothing.
         """
-        while not self._arrived:
+        await trio.lowlevel.checkpoint()
+        while (payload := self._reader.next_frame()) is None:
             try:
                 data = await self._stream.receive_some(READ_BYTES)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 return None
             if not data:
                 return None
-            self._arrived.extend(self._reader.feed(data))
-        return self._arrived.popleft()
+            self._reader.feed(data)
+        return payload
 
     async def flushed(self) -> None:
         """Until everything sent so far has been handed to the system, or the link has broken."""
@@ -76,19 +82,23 @@ class Link:
             try:
                 await self._stream.send_all(frames)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
+                # Still open for reading: what the peer said before it went is to be heard.
                 self._break("its peer is gone")
                 return
             self._backlog_bytes -= len(frames)
             self._flushed.set()
 
     def _break(self, reason: str) -> None:
-        self.broken = reason
+        # The first reason is the cause; closing then wakes a writer that would give another.
+        self.broken = self.broken or reason
         self._backlog.clear()
+        self._backlog_bytes = 0
         self._flushed.set()
-        # Reading ends too: whoever waits for the peer learns that it is gone.
-        self.close()
 
     def close(self) -> None:
+        """End the link for both sides, without what has not been sent. What is sent from now on
+        is dropped."""
+        self._break("closed")
         self._stream.socket.close()
 
     def __repr__(self) -> str:
