@@ -31,10 +31,10 @@ from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.link import Link, open_link
 from headrace.runtime.ports import Loader
-from headrace.runtime.process import inherited_socket, leave_with_parent
 from headrace.runtime.supervisor import leaves
 from headrace.runtime.thread import open_thread
 from headrace.runtime.trace import Trace
+from headrace.runtime.worker_side import inherited_socket, leave_with_parent
 
 BEAT_SECONDS = 1.0
 

@@ -2,6 +2,8 @@
 
 The child's end of the pair is closed here at once, so that end-of-file means death in both
 directions, also when a process was killed. Workers are never forked: Metal does not survive it.
+The worker's standard input is its lifeline: a pipe that only this process holds open and that
+nobody writes to (`worker_side.leave_with_parent` watches it).
 """
 
 from __future__ import annotations
@@ -9,19 +11,15 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import threading
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import IO
 
 import attrs
 import trio
 
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.link import Link, open_link
-
-PARENT_POLL_SECONDS = 0.25
 
 
 @attrs.frozen
@@ -45,8 +43,8 @@ class WorkerExit:
 class StopLadder:
     """Seconds for each rung on the way down: link closed, SIGTERM, then SIGKILL."""
 
-    close_seconds: float = 5.0
-    term_seconds: float = 2.0
+    close_seconds: float = 4.0
+    term_seconds: float = 1.0
     kill_seconds: float = 5.0
 
 
@@ -104,44 +102,31 @@ async def open_worker(
     handle. On the way out the link closes, which asks the worker to leave; the ladder does the
     rest. Raises `OSError` where the program cannot be started.
     """
+    read_end, write_end = os.pipe()
+    life, lifeline = os.fdopen(read_end, "rb", 0), os.fdopen(write_end, "wb", 0)
+    with lifeline:
+        process, end = await _start(argv, life)
+        worker = WorkerProcess(name, process, Link(end))
+        try:
+            # Left first, so that the link is closed before the process is waited for.
+            async with open_link(worker.link):
+                yield worker
+        finally:
+            await worker.stop(ladder or StopLadder())
+
+
+async def _start(argv: Sequence[str], life: IO[bytes]) -> tuple[trio.Process, socket.socket]:
+    """The process and our end of its link. Both ends that are the child's are closed here."""
     ours, theirs = socket.socketpair()
-    with theirs:
+    with life, theirs:
         try:
             process = await trio.lowlevel.open_process(
                 [*argv, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
+                stdin=life,
                 pass_fds=(theirs.fileno(),),
                 process_group=0,
             )
         except BaseException:
             ours.close()
             raise
-    link = Link(ours)
-    worker = WorkerProcess(name, process, link)
-    try:
-        # Left first, so that the link is closed before the process is waited for.
-        async with open_link(link):
-            yield worker
-    finally:
-        await worker.stop(ladder or StopLadder())
-
-
-def inherited_socket(number: str) -> socket.socket:
-    """The worker's end of its link, by the number that its parent gave it."""
-    return socket.socket(fileno=int(number))
-
-
-def leave_with_parent() -> None:
-    """End this process hard when its parent has gone, even if its own loop is stuck.
-
-    A poll, because end-of-file is seen only by a loop that runs, and a signal on the parent's
-    death is tied on Linux to the thread that started the child.
-    """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PARENT_POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="parent watch", daemon=True).start()
+    return process, ours

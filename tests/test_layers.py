@@ -54,10 +54,15 @@ LAYERS: dict[str, list[str]] = {
 
 # Deciders and parsers: values in, values out. Time, chance and waiting come in as arguments.
 PURE = [
+    "actors/allocation.py",
+    "actors/eviction.py",
     "actors/messages.py",
     "actors/pace.py",
+    "actors/placement.py",
     "actors/prompting.py",
     "actors/reports.py",
+    "actors/residence.py",
+    "actors/residency.py",
     "actors/room.py",
     "actors/schedule.py",
     "actors/text/*",
@@ -66,7 +71,9 @@ PURE = [
     "runtime/config.py",
     "runtime/contracts.py",
     "runtime/errors.py",
+    "runtime/frames.py",
     "runtime/ports.py",
+    "runtime/restart.py",
     "runtime/settings.py",
 ]
 NOT_IN_PURE = {"asyncio", "random", "secrets", "threading", "time", "trio", "uuid"}
@@ -80,13 +87,13 @@ ONLY_IN: dict[str, list[str]] = {
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],
     "secrets": ["http/*"],
-    "signal": ["http/*", "runtime/process.py"],
-    "socket": ["http/*", "runtime/link.py", "runtime/process.py"],
-    "subprocess": ["actors/library/command.py", "runtime/process.py"],
+    "signal": ["http/*", "runtime/process.py", "runtime/worker_side.py"],
+    "socket": ["http/*", "runtime/link.py", "runtime/process.py", "runtime/worker_side.py"],
+    "subprocess": ["actors/library/command.py"],
     # A worker's watch on its parent must run even when the loop is stuck.
-    "threading": ["runtime/process.py", "runtime/thread.py"],
+    "threading": ["runtime/thread.py", "runtime/worker_side.py"],
     # The engine's side measures its steps; nothing there waits.
-    "time": ["http/*", "actors/engine/*", "actors/batch.py", "runtime/process.py"],
+    "time": ["http/*", "actors/engine/*", "actors/batch.py"],
     "uuid": ["http/*"],
 }
 TEST_KIT = "runtime/testing/*"
