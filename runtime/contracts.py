@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from headrace.runtime.constraints import Constraint
 from headrace.runtime.errors import ErrorInfo
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -132,6 +133,10 @@ class InferenceRequest:
     logprobs: int | None = None
     tools: ToolUse | None = None
     thinking: Thinking = Thinking()
+    # The form that each answer must have.
+    constraint: Constraint | None = None
+    # Report the prompt's own text, and its scores with `logprobs`, before the answer's.
+    echo: bool = False
 
 
 @attrs.frozen
@@ -236,11 +241,15 @@ class CallEnded:
 
 @attrs.frozen
 class ChoiceEnded:
-    """One answer is complete. Every answer has exactly one, before the request's end."""
+    """One answer is complete. Every answer has exactly one, before the request's end.
+
+    `warnings` are about its end.
+    """
 
     reason: FinishReason
     matched_stop: str | None = None
     choice: int = 0
+    warnings: tuple[Warning_, ...] = ()
 
 
 @attrs.frozen
