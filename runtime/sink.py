@@ -50,7 +50,7 @@ class StreamSink:
         if isinstance(event, (Finished, Failed)):
             self.end = event
         last = self._events[-1] if self._events else None
-        merged = None if last is None else _merged(last, event)
+        merged = None if last is None else joined(last, event)
         if merged is None:
             self._events.append(event)
         else:
@@ -85,7 +85,7 @@ class StreamSink:
         return f"<StreamSink {state.events} events, {'ended' if state.ended else 'open'}>"
 
 
-def _merged(last: Event, event: Event) -> Event | None:
+def joined(last: Event, event: Event) -> Event | None:
     """One event for two pieces of one kind, one choice and one call; None where they are not."""
     match last, event:
         case Delta(), Delta() if last.choice == event.choice:
