@@ -40,6 +40,7 @@ class Route:
 
 ROUTES = (
     Route("POST", "/v1/chat/completions", routes.chat_completions),
+    Route("POST", "/v1/completions", routes.completions),
     Route("GET", "/v1/models", routes.list_models),
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),

@@ -13,13 +13,13 @@ import trio
 from hypercorn.typing import HTTPScope
 from quart import Response
 
-from headrace.actors.generation import Generation
 from headrace.http.access import RequestHead, bearer, cors_headers
 from headrace.http.bodies import BodyHead, read_json
 from headrace.http.identity import client_name, request_id
 from headrace.http.wire.asking import Stamp
 from headrace.http.wire.errors import Family, condition, envelope, headers, internal_error
 from headrace.http.wire.families import family_of
+from headrace.http.work import Work
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ Outcome: TypeAlias = Literal["ok", "error", "cancelled", "refused"]
 
 JSON = "application/json"
 MOST_DIGITS = 9
+# The setting `thinking`, for requests that do not say.
+THINKS = {"model": None, "on": True, "off": False}
 # What a client that left would have seen.
 CLIENT_GONE = 499
 # Failures of ours; everything else that is no success was an answer of no.
@@ -59,7 +61,7 @@ class Exchange:
         self.error: ErrorInfo | None = None
         # Whether the last byte of the answer was handed over.
         self.complete = False
-        self.generation: Generation | None = None
+        self.work: Work | None = None
         self.response_id: str | None = None
         # What was opened for the answer is left after its last byte, in this same task.
         self.scopes = AsyncExitStack()
@@ -117,7 +119,16 @@ class Exchange:
 
     def stamp(self) -> Stamp:
         """The clock and the chance that a protocol may use."""
-        return Stamp(self.id, self.token, self.edge.draw_seed(), int(time.time()), self.route)
+        settings = self.edge.runtime.settings
+        return Stamp(
+            self.id,
+            self.token,
+            self.edge.draw_seed(),
+            int(time.time()),
+            self.route,
+            most_choices=min(settings.max_n, settings.max_rows),
+            thinks=THINKS[settings.thinking],
+        )
 
     @property
     def client(self) -> str:
@@ -159,7 +170,7 @@ class Exchange:
 
     @property
     def outcome(self) -> Outcome:
-        cancelled = self.generation is not None and self.generation.cancelled is not None
+        cancelled = self.work is not None and self.work.cancelled is not None
         if not self.complete or cancelled:
             return "cancelled"
         if self.error is None:

@@ -49,11 +49,11 @@ class LiveExchanges:
         Returns when nothing of it is left in the model; None where the id means nothing.
         """
         exchange = self._find(name)
-        if exchange is None or exchange.generation is None:
+        if exchange is None or exchange.work is None:
             await trio.lowlevel.checkpoint()
             return self._recent(name)
-        exchange.generation.cancel("api")
-        await exchange.generation.released.wait()
+        exchange.work.cancel("api")
+        await exchange.work.wait_released()
         return _ending(exchange)
 
     def _find(self, name: str) -> Exchange | None:
@@ -61,7 +61,7 @@ class LiveExchanges:
         return self._live.get(name) or next(by_response, None)
 
     def _remember(self, exchange: Exchange) -> None:
-        if exchange.generation is None:
+        if exchange.work is None:
             return
         ending = _ending(exchange)
         for name in (exchange.id, exchange.response_id):
@@ -80,5 +80,5 @@ class LiveExchanges:
 
 
 def _ending(exchange: Exchange) -> Ending:
-    generation = exchange.generation
-    return "finished" if generation is None or generation.cancelled is None else "cancelled"
+    work = exchange.work
+    return "finished" if work is None or work.cancelled is None else "cancelled"

@@ -67,7 +67,7 @@ class Metrics:
 
     def count(self, exchange: Exchange) -> None:
         """Count an exchange that is over."""
-        model = exchange.generation.model if exchange.generation is not None else None
+        model = exchange.work.model if exchange.work is not None else None
         known = {report.id for report in self._runtime.statistics().models}
         self._requests.labels(
             model if model in known else "", exchange.route, exchange.status, exchange.outcome

@@ -30,7 +30,7 @@ RESIDENT = frozenset({"ready", "draining"})
 # What the routes built so far can do for a text model; a chat needs a template too.
 CAPABILITIES = {
     "chat_completions": True,
-    "completions": False,
+    "completions": True,
     "messages": False,
     "responses": False,
     "embeddings": False,

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
 from quart import Response
 
 from headrace.http import models, operations
 from headrace.http.exchange import Exchange
 from headrace.http.metrics import CONTENT_TYPE
 from headrace.http.sse import stream_answer, whole_answer
-from headrace.http.wire import openai_chat
-from headrace.runtime.errors import Code, RequestError
+from headrace.http.wire import openai_chat, openai_completions
+from headrace.http.wire.asking import Asked, Stamp
+from headrace.http.wire.unbuilt import check_built
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
+
+Parser: TypeAlias = Callable[[dict[str, Any], Stamp], Asked]
 
 TRACE_EVENTS = 500
 
 
 async def chat_completions(exchange: Exchange) -> Response:
-    asked = openai_chat.parse(await exchange.json_body(), exchange.stamp())
-    answer = stream_answer if asked.request.stream else whole_answer
-    return await answer(exchange, asked)
+    return await _generate(exchange, openai_chat.parse)
+
+
+async def completions(exchange: Exchange) -> Response:
+    return await _generate(exchange, openai_completions.parse)
+
+
+async def _generate(exchange: Exchange, parse: Parser) -> Response:
+    asked = parse(await exchange.json_body(), exchange.stamp())
+    check_built(asked.requests)
+    answer = stream_answer if asked.requests[0].stream else whole_answer
+    try:
+        return await answer(exchange, asked)
+    except RequestError as error:
+        raise _about(asked, error.info) from None
+
+
+def _about(asked: Asked, info: ErrorInfo) -> RequestError:
+    """The same failure in the client's words: below the edge all prompts are messages."""
+    if info.param == "messages":
+        info = attrs.evolve(info, param=asked.prompt_field)
+    return RequestError.of(info)
 
 
 def list_models(exchange: Exchange) -> Response:

@@ -15,11 +15,13 @@ import trio
 from quart import Response
 from quart.wrappers.response import ResponseBody
 
-from headrace.actors.generation import Generation
 from headrace.http.exchange import Exchange
+from headrace.http.several import open_work
+from headrace.http.wire.answer import warnings_of
 from headrace.http.wire.asking import Asked, StreamWriter
 from headrace.http.wire.frames import CONTENT_TYPE
 from headrace.http.wire.warned import warning_header
+from headrace.http.work import Work
 from headrace.runtime.contracts import Accepted, Event, Failed, Finished
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
@@ -29,7 +31,7 @@ HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 class EventStream(ResponseBody):
-    """Pulls a generation's events and gives their frames, with signs of life in silence.
+    """Pulls the events of a request's work and gives their frames, with signs of life in silence.
 
     `silence_seconds` is the longest time without a byte; `math.inf` turns the signs off.
     `record` is told of a failure and gives it back as the client may see it.
@@ -37,14 +39,14 @@ class EventStream(ResponseBody):
 
     def __init__(
         self,
-        generation: Generation,
+        work: Work,
         writer: StreamWriter,
         *,
         silence_seconds: float,
         record: Callable[[ErrorInfo], ErrorInfo],
     ) -> None:
         self.accepted: Accepted | None = None
-        self._generation = generation
+        self._work = work
         self._writer = writer
         self._silence_seconds = silence_seconds
         self._record = record
@@ -58,16 +60,17 @@ class EventStream(ResponseBody):
         the answer can still be a plain one.
         """
         deadline = trio.current_time() + self._silence_seconds
-        while True:
-            event = await self._receive(deadline)
-            if event is None:
+        committed = False
+        while not committed:
+            events = await self._receive(deadline)
+            if events is None:
                 self._ready.append(self._writer.keep_alive)
                 return
-            if isinstance(event, Failed):
-                raise RequestError.of(event.error)
-            self._take(event)
-            if not isinstance(event, Accepted):
-                return
+            for event in events:
+                if isinstance(event, Failed) and not committed:
+                    raise RequestError.of(event.error)
+                self._take(event)
+                committed = committed or not isinstance(event, Accepted)
 
     # ---- the body --------------------------------------------------------------------------
 
@@ -93,21 +96,22 @@ class EventStream(ResponseBody):
             if self._ended:
                 await trio.lowlevel.checkpoint()
                 raise StopAsyncIteration
-            event = await self._receive(deadline)
-            if event is None:
+            events = await self._receive(deadline)
+            if events is None:
                 return self._writer.keep_alive
-            self._take(event)
+            for event in events:
+                self._take(event)
         frames, self._ready = self._ready, []
         return b"".join(frames)
 
-    async def _receive(self, deadline: float) -> Event | None:
-        """The next event, or None when the deadline came first."""
+    async def _receive(self, deadline: float) -> list[Event] | None:
+        """The next events, or None when the deadline came first."""
         with trio.CancelScope(deadline=deadline):
-            return await self._generation.receive()
+            return await self._work.receive()
         return None
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, Accepted):
+        if isinstance(event, Accepted) and self.accepted is None:
             self.accepted = event
         if isinstance(event, Failed):
             event = Failed(self._record(event.error))
@@ -125,10 +129,10 @@ class EventStream(ResponseBody):
 async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
     """Run a request as an event stream. Raises `RequestError` before the stream commits."""
     runtime = exchange.edge.runtime
-    generation = await exchange.scopes.enter_async_context(runtime.request(asked.request))
-    exchange.generation, exchange.response_id = generation, asked.response_id
+    work = await exchange.scopes.enter_async_context(open_work(runtime, asked.requests))
+    exchange.work, exchange.response_id = work, asked.response_id
     body = EventStream(
-        generation,
+        work,
         asked.stream(),
         silence_seconds=runtime.settings.keepalive_s or math.inf,
         record=exchange.record,
@@ -142,16 +146,10 @@ async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
 
 async def whole_answer(exchange: Exchange, asked: Asked) -> Response:
     """Run a request to its end and answer at once. Raises `RequestError`."""
-    async with exchange.edge.runtime.request(asked.request) as generation:
-        exchange.generation, exchange.response_id = generation, asked.response_id
-        events = [event async for event in generation]
+    async with open_work(exchange.edge.runtime, asked.requests) as work:
+        exchange.work, exchange.response_id = work, asked.response_id
+        events = await work.receive_all()
     response = exchange.json(asked.complete(events))
-    warnings = [
-        warning
-        for event in events
-        if isinstance(event, Accepted | Finished)
-        for warning in event.warnings
-    ]
-    if warnings:
+    if warnings := warnings_of(events):
         response.headers["Warning"] = warning_header(warnings)
     return response

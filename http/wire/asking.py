@@ -15,7 +15,8 @@ class Stamp:
     """What the edge adds to a body: the protocols read no clock and draw no chance.
 
     `token` is 32 hex digits, fresh for each request; `seed` draws where the client gave none;
-    `created` is in Unix seconds.
+    `created` is in Unix seconds. `most_choices` is the largest `n`; `thinks` is for requests that
+    do not say, and None leaves it to the model.
     """
 
     request_id: str
@@ -23,6 +24,8 @@ class Stamp:
     seed: int
     created: int
     route: str = ""
+    most_choices: int = 16
+    thinks: bool | None = None
 
 
 class StreamWriter(Protocol):
@@ -40,10 +43,16 @@ class Asked(Protocol):
     """A request that has passed every check of its shape."""
 
     @property
-    def request(self) -> InferenceRequest: ...
+    def requests(self) -> tuple[InferenceRequest, ...]:
+        """One for each prompt, all alike but for the prompt. Their answers go into one response:
+        the events that come back are those of all runs, merged (`merged.Merged`)."""
 
     @property
     def response_id(self) -> str: ...
+
+    @property
+    def prompt_field(self) -> str:
+        """The field that the prompt came in: what is wrong with a prompt is wrong with it."""
 
     def stream(self) -> StreamWriter: ...
 

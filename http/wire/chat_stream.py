@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.http.wire.call_ids import CallIds
 from headrace.http.wire.errors import error_object
-from headrace.http.wire.frames import DONE, KEEP_ALIVE, frame
-from headrace.http.wire.openai_answer import Head, finish_members, usage_object
-from headrace.http.wire.warned import warning_member
-from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished
+from headrace.http.wire.frames import KEEP_ALIVE, frame
+from headrace.http.wire.openai_answer import Chunks, finish_members
+from headrace.http.wire.openai_logprobs import chat_scores
+from headrace.runtime.contracts import (
+    Accepted,
+    CallArguments,
+    CallStarted,
+    ChoiceEnded,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+)
 
 
 class ChatStream:
-    """Role chunk, delta chunks, finish chunk, perhaps a usage chunk, `[DONE]`; or an error."""
+    """For each choice a role chunk, delta chunks and a finish chunk; then perhaps a usage chunk,
+    and `[DONE]`; or an error and nothing more."""
 
-    def __init__(self, head: Head, *, include_usage: bool) -> None:
-        self._head = head
-        self._include_usage = include_usage
-        self._members: dict[str, Any] = {}
+    def __init__(self, chunks: Chunks, call_ids: CallIds, choices: int) -> None:
+        self._chunks = chunks
+        self._call_ids = call_ids
+        self._choices = choices
 
     @property
     def keep_alive(self) -> bytes:
@@ -26,33 +38,46 @@ class ChatStream:
     def feed(self, event: Event) -> list[bytes]:
         match event:
             case Accepted():
-                return [self._begin(event)]
-            case Delta(text=text):
-                return [self._chunk(_choice({"content": text}))] if text else []
+                self._chunks.begin(event)
+                return [self._role(index) for index in range(self._choices)]
+            case Delta(text=text, choice=choice, scored=scored) if text or scored:
+                logprobs = chat_scores(scored) if scored else None
+                return [self._chunks.chunk(_choice(choice, {"content": text}, logprobs))]
+            case ReasoningDelta(text=text, choice=choice) if text:
+                return [self._delta(choice, {"reasoning_content": text, "reasoning": text})]
+            case CallStarted():
+                return [self._call(event.choice, event.call, self._opening(event))]
+            case CallArguments(text=text) if text:
+                return [self._call(event.choice, event.call, {"function": {"arguments": text}})]
+            case ChoiceEnded():
+                ended = _choice(event.choice, {}) | finish_members(event)
+                return [self._chunks.chunk(ended, event.warnings)]
             case Finished():
-                return self._finish(event)
+                return self._chunks.end(event)
             case Failed(error=error):
                 return [frame({"error": error_object(error)})]
             case _:
                 return []
 
-    def _begin(self, accepted: Accepted) -> bytes:
-        self._members = self._head.members(accepted)
-        role = _choice({"role": "assistant", "content": ""})
-        return self._chunk(role, **warning_member(accepted.warnings))
+    def _role(self, choice: int) -> bytes:
+        return self._delta(choice, {"role": "assistant", "content": ""})
 
-    def _finish(self, finished: Finished) -> list[bytes]:
-        last = _choice({}) | finish_members(finished)
-        frames = [self._chunk(last, **warning_member(finished.warnings))]
-        if self._include_usage:
-            usage = usage_object(finished.usage)
-            frames.append(frame({**self._members, "choices": [], "usage": usage}))
-        return [*frames, DONE]
+    def _opening(self, started: CallStarted) -> dict[str, Any]:
+        """Said once: clients join what they get more than once."""
+        return {
+            "id": self._call_ids.of(started.choice, started.call),
+            "type": "function",
+            "function": {"name": started.name, "arguments": ""},
+        }
 
-    def _chunk(self, choice: dict[str, Any], **more: Any) -> bytes:
-        usage = {"usage": None} if self._include_usage else {}
-        return frame({**self._members, "choices": [choice], **usage, **more})
+    def _call(self, choice: int, call: int, members: dict[str, Any]) -> bytes:
+        return self._delta(choice, {"tool_calls": [{"index": call, **members}]})
+
+    def _delta(self, choice: int, delta: dict[str, Any]) -> bytes:
+        return self._chunks.chunk(_choice(choice, delta))
 
 
-def _choice(delta: dict[str, Any]) -> dict[str, Any]:
-    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+def _choice(
+    index: int, delta: dict[str, Any], logprobs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": None}

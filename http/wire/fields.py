@@ -32,6 +32,11 @@ def missing(path: str) -> RequestError:
     return RequestError(Code.MISSING_FIELD, f"{path} is required.", param=path)
 
 
+def unsupported(path: str) -> RequestError:
+    message = f"{path} is not supported on this route."
+    return RequestError(Code.UNSUPPORTED_PARAMETER, message, param=path)
+
+
 def as_integer(value: Any, path: str, least: int | None = None, most: int | None = None) -> int:
     """A whole number in [least, most]; 3.0 counts as one, True does not."""
     if isinstance(value, float) and value.is_integer():
@@ -179,14 +184,6 @@ class Fields:
         """The objects of an array; none where it is absent."""
         path = self.path(name)
         return [Fields.of(item, f"{path}[{i}]") for i, item in enumerate(self.array(name) or ())]
-
-    def names(self) -> Iterable[str]:
-        return self._values.keys()
-
-    def error(self, code: Code, name: str, rule: str) -> RequestError:
-        """A failure that names a field of this object."""
-        path = self.path(name)
-        return RequestError(code, f"{path} {rule}.", param=path)
 
 
 def _in_range(value: float, path: str, least: float | None, most: float | None) -> float:

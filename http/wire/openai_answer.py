@@ -1,15 +1,14 @@
-"""What the answers of the OpenAI routes have in common: head, choice, usage, warnings."""
+"""What the answers of the OpenAI routes have in common: head, end, usage, chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
+from headrace.http.wire.frames import DONE, frame
 from headrace.http.wire.warned import warning_member
-from headrace.runtime.contracts import Accepted, Delta, Event, Failed, Finished, Usage
-from headrace.runtime.errors import RequestError
+from headrace.runtime.contracts import Accepted, ChoiceEnded, Finished, Usage, Warning_
 
 
 @attrs.frozen
@@ -30,47 +29,39 @@ class Head:
         }
 
 
-@attrs.frozen
-class Answer:
-    """A whole run of events that ended well."""
+class Chunks:
+    """Writes the chunks of one stream. Warnings that have come go with the next chunk."""
 
-    accepted: Accepted
-    text: str
-    finished: Finished
+    def __init__(self, head: Head, *, include_usage: bool) -> None:
+        self._head = head
+        self._include_usage = include_usage
+        self._members: dict[str, Any] = {}
+        self._warnings: tuple[Warning_, ...] = ()
 
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> Answer:
-        """Collect a run. Raises `RequestError` if it ended with a failure."""
-        accepted = finished = None
-        texts: list[str] = []
-        for event in events:
-            match event:
-                case Accepted():
-                    accepted = event
-                case Delta(text=text):
-                    texts.append(text)
-                case Finished():
-                    finished = event
-                case Failed(error=error):
-                    raise RequestError.of(error)
-        if accepted is None or finished is None:
-            raise ValueError("a run of events needs a beginning and an end")
-        return cls(accepted, "".join(texts), finished)
+    def begin(self, accepted: Accepted) -> None:
+        """The first one names model and fingerprint, for the whole stream."""
+        self._members = self._members or self._head.members(accepted)
+        self._warnings += accepted.warnings
 
-    def body(self, head: Head, content: dict[str, Any]) -> dict[str, Any]:
-        """The JSON of a non-streaming answer; `content` is what its choice says."""
-        choice = {"index": 0, **content, "logprobs": None, **finish_members(self.finished)}
-        warnings = self.accepted.warnings + self.finished.warnings
-        return {
-            **head.members(self.accepted),
-            "choices": [choice],
-            "usage": usage_object(self.finished.usage),
-            **warning_member(warnings),
-        }
+    def chunk(self, choice: dict[str, Any], warnings: tuple[Warning_, ...] = ()) -> bytes:
+        usage = {"usage": None} if self._include_usage else {}
+        return self._write([choice], usage, warnings)
+
+    def end(self, finished: Finished) -> list[bytes]:
+        if not self._include_usage:
+            return [DONE]
+        usage = {"usage": usage_object(finished.usage)}
+        return [self._write([], usage, finished.warnings), DONE]
+
+    def _write(
+        self, choices: list[Any], usage: dict[str, Any], warnings: tuple[Warning_, ...]
+    ) -> bytes:
+        told, self._warnings = self._warnings + warnings, ()
+        return frame({**self._members, "choices": choices, **usage, **warning_member(told)})
 
 
-def finish_members(finished: Finished) -> dict[str, Any]:
-    return {"finish_reason": finished.reason, "matched_stop": finished.matched_stop}
+def finish_members(ended: ChoiceEnded) -> dict[str, Any]:
+    return {"finish_reason": ended.reason, "matched_stop": ended.matched_stop}
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

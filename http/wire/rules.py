@@ -1,8 +1,8 @@
-"""What one field may hold: how it is read, and the same as a JSON schema for our own description."""
+"""What one field may hold: how it is read, and the same as a schema for our own description."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -18,8 +18,8 @@ from headrace.http.wire.fields import (
     as_number,
     as_object,
     as_text,
+    unsupported,
 )
-from headrace.runtime.errors import Code
 
 Reader: TypeAlias = Callable[[Any, str], Any]
 Schema: TypeAlias = dict[str, Any]
@@ -70,13 +70,6 @@ def only(neutral: Any) -> Rule:
     )
 
 
-def refuse(path: str) -> Exception:
-    """The failure of a field that this route has no use for."""
-    head, _, name = path.rpartition(".")
-    rule = "is not supported on this route"
-    return Fields({}, head).error(Code.UNSUPPORTED_PARAMETER, name, rule)
-
-
 def read_all(fields: Fields, rules: Mapping[str, Rule]) -> dict[str, Any]:
     """The fields of a table that are there, checked in its order."""
     values = {name: fields.read(name, rule.read) for name, rule in rules.items()}
@@ -106,10 +99,5 @@ def _bounds(**limits: float | None) -> Schema:
 
 def _refuse(value: Any, path: str, neutral: Any) -> Any:
     if value != neutral:
-        raise refuse(path)
+        raise unsupported(path)
     return value
-
-
-def names(*tables: Mapping[str, Rule] | Sequence[str]) -> set[str]:
-    """Every field that these tables know."""
-    return {name for table in tables for name in table}

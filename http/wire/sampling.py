@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.http.wire.fields import MOST_COUNT, Fields, as_integer, as_number, as_object
-from headrace.http.wire.fields import wrong_value as wrong
+from headrace.http.wire.fields import (
+    MOST_COUNT,
+    Fields,
+    as_integer,
+    as_number,
+    as_object,
+    wrong_value,
+)
 from headrace.http.wire.rules import BOOLEAN, Rule, count, integer, number, read_all
 from headrace.runtime.contracts import Sampling
 
@@ -20,7 +26,7 @@ def _logit_bias(value: Any, path: str) -> tuple[tuple[int, float], ...]:
     pairs: dict[int, float] = {}
     for key, bias in as_object(value, path).items():
         if not (key.isascii() and key.isdecimal() and len(key) <= 10):
-            raise wrong(path, "must have decimal token ids as its keys")
+            raise wrong_value(path, "must have decimal token ids as its keys")
         pairs[int(key)] = as_number(bias, f"{path}.{key}", -100, 100)
     return tuple(pairs.items())
 

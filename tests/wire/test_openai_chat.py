@@ -1,4 +1,4 @@
-"""What a chat completion asks for: honoured, accepted without effect, refused, or not built."""
+"""What a chat completion asks for: honoured, accepted without effect, or refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.http.wire.asking import Stamp
-from headrace.http.wire.chat_fields import NOT_BUILT, REFUSED, WITHOUT_EFFECT
+from headrace.http.wire.constraints import GUIDED
 from headrace.http.wire.openai_chat import Chat, parse
-from headrace.http.wire.sampling import READERS
-from headrace.runtime.contracts import InferenceRequest, Message, Prompt, Sampling
+from headrace.http.wire.openai_fields import AFFINITY, CHAT_REFUSED, CHAT_WITHOUT_EFFECT
+from headrace.http.wire.sampling import RULES as SAMPLING
+from headrace.http.wire.thinking import RULES as THINKING
+from headrace.runtime.constraints import Constraint
+from headrace.runtime.contracts import (
+    InferenceRequest,
+    Message,
+    Prompt,
+    Sampling,
+    Thinking,
+    Tool,
+    ToolUse,
+)
 from headrace.runtime.errors import Code, RequestError
 
 STAMP = Stamp("req_1", "ab" * 16, seed=7, created=1760000000, route="/v1/chat/completions")
 MESSAGES = [{"role": "user", "content": "Hi"}]
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 
 
 def chat(**fields: Any) -> Chat:
@@ -30,12 +42,14 @@ def failure(body: dict[str, Any]) -> tuple[Code, str | None]:
 
 
 def test_the_smallest_request() -> None:
-    assert chat().request == InferenceRequest(
-        id="req_1",
-        model=None,
-        prompt=Prompt(messages=(Message("user", "Hi"),)),
-        sampling=Sampling(seed=7),
-        route="/v1/chat/completions",
+    assert chat().requests == (
+        InferenceRequest(
+            id="req_1",
+            model=None,
+            prompt=Prompt(messages=(Message("user", "Hi"),)),
+            sampling=Sampling(seed=7),
+            route="/v1/chat/completions",
+        ),
     )
 
 
@@ -50,13 +64,57 @@ def test_a_full_request() -> None:
         temperature=0.5,
         seed=3,
         user="u",
+        n=2,
+        logprobs=True,
+        top_logprobs=3,
+        tools=[TOOL],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        reasoning_effort="high",
+        reasoning_budget=100,
+        response_format={"type": "json_object"},
+        verbosity="low",
     )
     request = asked.request
     assert asked.include_usage
     assert (request.model, request.stream, request.max_tokens) == ("m", True, 5)
-    assert request.stop == ("END",)
+    assert (request.n, request.logprobs, request.stop) == (2, 3, ("END",))
     assert request.sampling == Sampling(seed=3, temperature=0.5)
     assert set(request.given) == {"temperature", "seed"}
+    tools = (Tool("add", {"type": "object"}),)
+    assert request.tools == ToolUse(tools, "required", parallel=False)
+    assert request.thinking == Thinking(True, "high", 100)
+    assert request.constraint == Constraint("json_object", param="response_format")
+    assert request.prompt.template_args == {"verbosity": "low"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "cap"),
+    [
+        ({}, None),
+        ({"max_tokens": 50}, 50),
+        ({"max_completion_tokens": 5, "max_tokens": 50}, 5),
+        ({"max_completion_tokens": None, "max_tokens": 3.0}, 3),
+        ({"max_tokens": 10**30}, 2**31 - 1),
+    ],
+)
+def test_the_newer_name_of_the_cap_wins_h10(fields: dict[str, Any], cap: int | None) -> None:
+    assert chat(**fields).request.max_tokens == cap
+
+
+@pytest.mark.parametrize(
+    ("fields", "alternatives"),
+    [
+        ({}, None),
+        ({"logprobs": False, "top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 20}, 20),
+    ],
+)
+def test_log_probabilities_are_asked_for_f8(
+    fields: dict[str, Any], alternatives: int | None
+) -> None:
+    assert chat(**fields).request.logprobs == alternatives
 
 
 @pytest.mark.parametrize("name", [None, ""])
@@ -109,74 +167,71 @@ def test_stream_options_mean_nothing_without_a_stream() -> None:
         ({"continue_final_message": True}, Code.INVALID_VALUE, "continue_final_message"),
         ({"modalities": ["text", "audio"]}, Code.UNSUPPORTED_PARAMETER, "modalities"),
         ({"functions": [{}]}, Code.UNSUPPORTED_PARAMETER, "functions"),
+        ({"function_call": "auto"}, Code.UNSUPPORTED_PARAMETER, "function_call"),
+        ({"chat_template": "{{x}}"}, Code.UNSUPPORTED_PARAMETER, "chat_template"),
+        ({"hlg": {}}, Code.UNSUPPORTED_PARAMETER, "hlg"),
         ({"best_of": 2}, Code.UNSUPPORTED_PARAMETER, "best_of"),
         ({"user": 5}, Code.INVALID_TYPE, "user"),
         ({"metadata": "x"}, Code.INVALID_TYPE, "metadata"),
         ({"store": "x"}, Code.INVALID_TYPE, "store"),
+        ({"session_id": 1}, Code.INVALID_TYPE, "session_id"),
         ({"verbosity": 3}, Code.INVALID_TYPE, "verbosity"),
         ({"n": "2"}, Code.INVALID_TYPE, "n"),
         ({"n": 0}, Code.INVALID_VALUE, "n"),
-        ({"top_logprobs": 21}, Code.INVALID_VALUE, "top_logprobs"),
+        ({"n": 17}, Code.INVALID_VALUE, "n"),
+        ({"logprobs": 1}, Code.INVALID_TYPE, "logprobs"),
+        ({"top_logprobs": 3}, Code.INVALID_VALUE, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, Code.INVALID_VALUE, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": True}, Code.INVALID_TYPE, "top_logprobs"),
         ({"reasoning_effort": "huge"}, Code.INVALID_VALUE, "reasoning_effort"),
+        ({"reasoning_budget": -1}, Code.INVALID_VALUE, "reasoning_budget"),
         ({"tools": {}}, Code.INVALID_TYPE, "tools"),
+        ({"parallel_tool_calls": "no"}, Code.INVALID_TYPE, "parallel_tool_calls"),
+        ({"adapter": 5}, Code.INVALID_TYPE, "adapter"),
+        ({"adapter": "a"}, Code.UNSUPPORTED_EXECUTION, "adapter"),
     ],
 )
 def test_bad_fields_are_named(fields: dict[str, Any], code: Code, param: str) -> None:
     assert failure({"messages": MESSAGES, **fields}) == (code, param)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"n": 2},
-        {"logprobs": True},
-        {"tools": [{"type": "function", "function": {"name": "f"}}]},
-        {"tool_choice": "required"},
-        {"response_format": {"type": "json_object"}},
-        {"guided_choice": ["a"]},
-        {"structured_outputs": {"regex": "a"}},
-        {"reasoning_effort": "low"},
-        {"chat_template_kwargs": {"enable_thinking": False}},
-        {"adapter": "a"},
-    ],
-    ids=lambda fields: next(iter(fields)),
-)
-def test_what_is_not_built_says_so_and_is_never_dropped(fields: dict[str, Any]) -> None:
-    (name,) = fields
-    assert failure({"messages": MESSAGES, **fields}) == (Code.UNSUPPORTED_EXECUTION, name)
+def test_the_edge_says_how_many_choices_there_may_be() -> None:
+    small = Stamp("req_1", "1", seed=7, created=0, most_choices=2)
+    assert parse({"messages": MESSAGES, "n": 2}, small).request.n == 2
+    with pytest.raises(RequestError, match="at most 2"):
+        parse({"messages": MESSAGES, "n": 3}, small)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"n": 1},
-        {"n": 1.0},
-        {"logprobs": False, "top_logprobs": 0},
-        {"tools": [], "tool_choice": "auto", "parallel_tool_calls": False},
-        {"response_format": {"type": "text"}},
-        {"modalities": ["text"]},
-        {"reasoning_effort": "none", "chat_template_kwargs": {}, "adapter": "none"},
-        {"user": "u", "metadata": {}, "store": True, "service_tier": "auto", "prediction": {}},
-        dict.fromkeys((*NOT_BUILT, *REFUSED, *WITHOUT_EFFECT, *READERS)),
-    ],
-    ids=lambda fields: next(iter(fields)),
-)
+NEUTRAL: list[dict[str, Any]] = [
+    {"n": 1},
+    {"n": 1.0},
+    {"logprobs": False, "top_logprobs": 0},
+    {"tools": [], "tool_choice": "auto", "parallel_tool_calls": False},
+    {"tools": [], "tool_choice": "none"},
+    {"response_format": {"type": "text"}, "structured_outputs": {}},
+    {"modalities": ["text"]},
+    {"chat_template_kwargs": {}, "adapter": "none"},
+    {"user": "u", "metadata": {}, "store": True, "service_tier": "auto", "prediction": {}},
+    {"prompt_cache_key": "k", "session_id": "s", "safety_identifier": "i"},
+]
+KNOWN = [
+    *(*AFFINITY, *CHAT_REFUSED, *CHAT_WITHOUT_EFFECT, *SAMPLING, *THINKING, *GUIDED),
+    *("messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"),
+    *("stop", "continue_final_message", "verbosity", "n", "logprobs", "top_logprobs", "tools"),
+    *("tool_choice", "parallel_tool_calls", "response_format", "structured_outputs", "adapter"),
+]
+
+
+@pytest.mark.parametrize("fields", NEUTRAL, ids=lambda fields: next(iter(fields)))
 def test_neutral_values_ask_for_nothing(fields: dict[str, Any]) -> None:
     assert chat(**fields).request == chat().request
 
 
-def test_verbosity_goes_to_the_template() -> None:
-    assert chat(verbosity="low").request.prompt.template_args == {"verbosity": "low"}
+@pytest.mark.parametrize("name", [name for name in KNOWN if name != "messages"])
+def test_null_is_absent(name: str) -> None:
+    assert chat(**{name: None}).request == chat().request
 
 
-KNOWN = [
-    *NOT_BUILT,
-    *REFUSED,
-    *WITHOUT_EFFECT,
-    *READERS,
-    *("messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"),
-    *("stop", "continue_final_message", "verbosity"),
-]
 odd = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),

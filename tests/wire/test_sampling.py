@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from headrace.http.wire.fields import Fields
-from headrace.http.wire.sampling import READERS, read_sampling
+from headrace.http.wire.sampling import RULES, read_sampling
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.errors import Code, RequestError
 
@@ -18,7 +18,7 @@ def read(**body: Any) -> tuple[Sampling, tuple[str, ...]]:
 
 
 def test_every_field_of_a_row_can_be_asked_for() -> None:
-    assert set(READERS) == {field.name for field in attrs.fields(Sampling)}
+    assert set(RULES) == {field.name for field in attrs.fields(Sampling)}
 
 
 def test_without_fields_the_defaults_hold_and_the_seed_is_fresh() -> None:
