@@ -56,6 +56,7 @@ ROUTES = (
     Route("POST", "/admin/models/<path:model_id>/unload", admin.unload),
     Route("POST", "/admin/models/<path:model_id>/pin", admin.pin),
     Route("DELETE", "/admin/models/<path:model_id>/pin", admin.unpin),
+    Route("GET", "/openapi.json", routes.openapi),
     Route("GET", "/v1", routes.about),
     Route("GET", "/", routes.about),
 )

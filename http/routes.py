@@ -14,6 +14,7 @@ from headrace.http.metrics import CONTENT_TYPE
 from headrace.http.sse import stream_answer, whole_answer
 from headrace.http.wire import openai_chat, openai_completions
 from headrace.http.wire.asking import Asked, Stamp
+from headrace.http.wire.openapi import document
 from headrace.http.wire.unbuilt import check_built
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
@@ -94,6 +95,10 @@ def trace(exchange: Exchange) -> Response:
         raise RequestError(Code.NOT_FOUND, "The trace is shown with the setting debug_trace only.")
     limit = exchange.query_integer("limit", default=TRACE_EVENTS)
     return exchange.json(operations.trace(runtime.trace.events(), limit))
+
+
+def openapi(exchange: Exchange) -> Response:
+    return exchange.json(document(operations.VERSION))
 
 
 def about(exchange: Exchange) -> Response:
