@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -37,6 +38,9 @@ from headrace.runtime.trace import Trace
 from headrace.runtime.worker_side import inherited_socket, leave_with_parent
 
 BEAT_SECONDS = 1.0
+# A thread that is idle ends at once. One that hangs goes with the process, and while it is
+# waited for, the parent's requests wait too.
+THREAD_STOP_SECONDS = 0.2
 
 
 class Outflow:
@@ -65,7 +69,8 @@ async def work(link: Link) -> int:
     begin: Begin = TO_WORKER.decode(first)
     outlet = Outflow(link)
     loader = _loader(begin)
-    run = LocalRunner(loader, open_thread, begin.limits, Trace(), measures=True)
+    threads = partial(open_thread, stop_seconds=THREAD_STOP_SECONDS)
+    run = LocalRunner(loader, threads, begin.limits, Trace(), measures=True)
     code = 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_beat, link)
