@@ -31,6 +31,9 @@ from headrace.runtime.trace import Trace
 
 # The loop of a worker beats each second; a machine that is very busy may miss a few.
 BEAT_MARGIN_SECONDS = (2.0, 5.0)
+# Until its model is ready a worker imports, maps files and converts weights, which may keep its
+# loop from beating however short a step may be.
+START_SILENCE_SECONDS = 60.0
 ENGINE_LOADER = "headrace.actors.engine.lazy:engine_loader"
 
 
@@ -68,7 +71,8 @@ class RemoteRunner:
         def tell(message: ToModel) -> None:
             worker.link.send(TO_WORKER.encode(message))
 
-        silence_seconds = longest_silence(self.limits.step_seconds)
+        limit_seconds = longest_silence(self.limits.step_seconds)
+        silence_seconds = max(START_SILENCE_SECONDS, limit_seconds)
         while True:
             payload = None
             with trio.move_on_after(silence_seconds) as silence:
@@ -80,6 +84,7 @@ class RemoteRunner:
                 return None
             match FROM_WORKER.decode(payload):
                 case Ready(info):
+                    silence_seconds = limit_seconds
                     host.open(info, tell)
                     ready(info)
                 case NotLoaded(error):
