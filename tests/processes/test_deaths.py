@@ -1,0 +1,270 @@
+"""A worker dies: its own streams hear of it once, at once, and nobody else does."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from headrace.runtime.testing.planned import WorkerModel
+from headrace.runtime.testing.site import Caller, Reply, chat
+from headrace.runtime.testing.workers import START_SECONDS, WorkerSite, is_alive, open_workers
+
+ONE = WorkerModel(id="one")
+OTHER = WorkerModel(id="other")
+FRAME = b'"content":"'
+FAULTS = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
+
+
+@asynccontextmanager
+async def streams(site: WorkerSite, model: str, count: int) -> AsyncIterator[list[Caller]]:
+    """Streams without end, each with its first text read."""
+    async with AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(site.dial()) for _ in range(count)]
+        for number, caller in enumerate(callers):
+            await caller.send(chat(f"row {number}", model=model, stream=True))
+        for caller in callers:
+            await caller.read_until(FRAME)
+        yield callers
+
+
+async def end_of(caller: Caller) -> tuple[bytes, float]:
+    """The rest of a stream, and when its last byte came."""
+    rest = await caller.read_to_end()
+    return rest, trio.current_time()
+
+
+async def ends_of(callers: list[Caller]) -> list[tuple[bytes, float]]:
+    ends: list[tuple[bytes, float]] = []
+
+    async def read(caller: Caller) -> None:
+        ends.append(await end_of(caller))
+
+    async with trio.open_nursery() as nursery:
+        for caller in callers:
+            nursery.start_soon(read, caller)
+    return ends
+
+
+def assert_one_error(rest: bytes, code: bytes = b"engine_unavailable") -> None:
+    """Exactly one error frame, then the end of the body, and no `[DONE]`."""
+    assert rest.count(b'"error"') == 1, rest[-400:]
+    assert b'"code":"%s"' % code in rest
+    assert b"[DONE]" not in rest
+    assert rest.endswith(b"}}\n\n\r\n0\r\n\r\n"), rest[-100:]
+
+
+async def gaps(caller: Caller, seconds: float) -> list[float]:
+    """Seconds between the texts of a stream, as they come within a time."""
+    found = []
+    with trio.move_on_after(seconds):
+        last = trio.current_time()
+        while True:
+            await caller.read_until(FRAME)
+            now = trio.current_time()
+            found.append(now - last)
+            last = now
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+async def test_each_of_its_streams_ends_with_one_error_within_a_second_b7_b10(
+    fault: signal.Signals,
+) -> None:
+    async with open_workers(ONE) as site, streams(site, "one", 8) as callers:
+        killed_at = trio.current_time()
+        site.kill("one", fault)
+        with trio.fail_after(3):
+            ends = await ends_of(callers)
+        for rest, ended_at in ends:
+            assert_one_error(rest)
+            assert ended_at - killed_at < 1.0
+        # Nobody sends anything, and the model comes back.
+        await site.ready("one")
+        engine = await site.get("/engine")
+        assert (engine["state"], engine["restarts"]) == ("ready", 1)
+        assert engine["last_exit"] == {"code": None, "signal": int(fault)}
+        await site.idle()
+
+
+async def test_the_streams_of_another_model_go_on_b7() -> None:
+    async with (
+        open_workers(ONE, OTHER) as site,
+        streams(site, "one", 4),
+        streams(site, "other", 1) as (undisturbed,),
+    ):
+        before = await gaps(undisturbed, 1.0)
+        other_pid = site.pid("other")
+        site.kill("one")
+        during = await gaps(undisturbed, 1.5)
+        usual = sorted(before)[len(before) // 2]
+        assert max(during) < 3 * usual + 0.1, (usual, max(during))
+        assert len(during) > 1.5 / usual / 2
+        assert site.pid("other") == other_pid
+        assert site.model("other").worker.restarts == 0
+
+
+async def test_a_model_that_kills_its_own_process_takes_its_requests_along_and_no_more() -> None:
+    faulty = WorkerModel(id="faulty", raises_signal=int(signal.SIGSEGV), signal_step=5)
+    async with open_workers(faulty, OTHER) as site:
+        reply = await site.call(chat(model="faulty", stream=True))
+        assert reply.status == 200
+        assert len(reply.text) == 4
+        assert sum('"error"' in frame for frame in reply.frames) == 1
+        assert site.model("faulty").worker.exit_signal == signal.SIGSEGV
+        whole = await site.call(chat(model="other", max_tokens=3))
+        assert whole.status == 200
+        await site.ready("faulty")
+        assert (await site.call(chat(model="faulty", max_tokens=3))).status == 200
+
+
+async def test_before_the_first_byte_it_is_a_502_that_tells_the_state() -> None:
+    slow = WorkerModel(id="slow", decode_seconds=30.0)
+    async with open_workers(slow) as site, site.dial() as whole, site.dial() as stream:
+        await whole.send(chat(model="slow"))
+        await stream.send(chat(model="slow", stream=True))
+        await site.until(lambda: site.runtime.statistics().leases == 2)
+        await trio.sleep(0.2)
+        site.kill("slow")
+        with trio.fail_after(1.5):
+            replies = [Reply.of(await caller.read_to_end()) for caller in (whole, stream)]
+        for reply in replies:
+            assert (reply.status, reply.code) == (502, "engine_unavailable")
+            assert reply.json["error"]["type"] == "engine_unavailable"
+            assert reply.json["error"]["details"] == {"state": "restarting"}
+            assert int(reply.headers["retry-after"]) >= 1
+            assert "x-should-retry" not in reply.headers
+        await site.ready("slow")
+        await site.idle()
+
+
+async def test_a_request_that_comes_while_it_starts_again_is_served() -> None:
+    slow_to_load = WorkerModel(id="one", load_seconds=0.5)
+    async with open_workers(slow_to_load) as site:
+        site.kill("one")
+        await site.until(lambda: site.model("one").state == "restarting")
+        assert (await site.get("/health"))["status"] == "degraded"
+        with trio.fail_after(20):
+            reply = await site.call(chat(model="one", max_tokens=3))
+        assert reply.status == 200
+
+
+async def test_too_many_deaths_exhaust_it_until_it_is_loaded_by_hand() -> None:
+    async with open_workers(ONE, OTHER, restart_limit=1) as site:
+        site.kill("one")
+        await site.until(lambda: site.model("one").worker.restarts == 1, within=5)
+        await site.ready("one")
+        async with streams(site, "one", 1) as (caller,):
+            site.kill("one")
+            rest, _ = await end_of(caller)
+        assert_one_error(rest)
+        await site.until(lambda: site.model("one").exhausted)
+        assert (await site.get("/engine"))["state"] == "exhausted"
+        assert (await site.get("/health"))["status"] == "unhealthy"
+        refused = await site.call(chat(model="one"))
+        assert (refused.status, refused.code) == (502, "engine_unavailable")
+        assert refused.json["error"]["details"] == {"state": "exhausted"}
+        assert refused.headers["x-should-retry"] == "false"
+        assert "retry-after" not in refused.headers
+        assert (await site.call(chat(model="other", max_tokens=2))).status == 200
+        row = await site.order("/admin/models/one/load")
+        assert row["state"] == "ready"
+        assert (await site.call(chat(model="one", max_tokens=2))).status == 200
+        assert (await site.get("/health"))["status"] == "ok"
+
+
+async def test_a_worker_that_stands_still_is_killed_and_started_again_b3() -> None:
+    async with open_workers(ONE, step_timeout_s=0.5) as site, streams(site, "one", 8) as callers:
+        stopped_at = trio.current_time()
+        pid = site.kill("one", signal.SIGSTOP)
+        with trio.fail_after(6):
+            ends = await ends_of(callers)
+        for rest, ended_at in ends:
+            assert_one_error(rest)
+            assert ended_at - stopped_at < 4.0
+        await site.ready("one")
+        assert site.pid("one") != pid
+        assert not is_alive(pid)
+        assert site.model("one").worker.exit_signal == signal.SIGKILL
+        await site.idle()
+
+
+async def test_a_step_that_hangs_ends_the_worker_b3() -> None:
+    hangs = WorkerModel(id="one", decode_seconds=30.0)
+    async with open_workers(hangs, step_timeout_s=0.5) as site:
+        pid = site.pid("one")
+        began = trio.current_time()
+        reply = await site.call(chat(model="one"))
+        assert (reply.status, reply.code) == (502, "engine_unavailable")
+        # The worker's own watchdog is first, and says so by its exit code.
+        assert trio.current_time() - began < 2.0
+        assert site.model("one").worker.exit_code == 1
+        await site.ready("one")
+        assert site.pid("one") != pid
+
+
+async def test_a_cancel_reaches_a_worker_that_was_frozen_a10() -> None:
+    async with open_workers(ONE) as site:
+        async with streams(site, "one", 1):
+            pid = site.kill("one", signal.SIGSTOP)
+        await trio.sleep(1.0)
+        assert site.runtime.statistics().leases == 1, "the row is still in the engine"
+        site.kill("one", signal.SIGCONT)
+        await site.idle()
+        assert site.pid("one") == pid
+        assert site.runtime.statistics().cancelled_total["disconnect"] == 1
+        decoded = site.runtime.statistics().decoded_tokens_total
+        await trio.sleep(0.2)
+        assert site.runtime.statistics().decoded_tokens_total == decoded
+        assert (await site.call(chat(model="one", max_tokens=2))).status == 200
+
+
+async def test_random_kills_leave_the_server_and_every_request_an_answer_d9() -> None:
+    """Answered in full, or refused or ended with a typed error; nothing hangs or is left."""
+    draw = random.Random(7)
+    outcomes: dict[str, int] = {}
+
+    async def ask_again_and_again(site: WorkerSite, until: float, number: int) -> None:
+        while trio.current_time() < until:
+            model = draw.choice(("one", "other"))
+            with trio.fail_after(20):
+                reply = await site.call(chat(model=model, stream=number % 2 == 0, max_tokens=10))
+            outcome = "error" if b'"error"' in reply.body else "ok"
+            if outcome == "error":
+                assert b'"code":"engine_unavailable"' in reply.body
+                assert reply.status in (200, 502)
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+
+    # Deaths are forgotten at once, so that no start has to wait.
+    async with open_workers(ONE, OTHER, restart_period_s=0.05) as site:
+        until = trio.current_time() + 4.0
+        async with trio.open_nursery() as nursery:
+            for number in range(6):
+                nursery.start_soon(partial(ask_again_and_again, site, until, number))
+            while trio.current_time() < until:
+                await trio.sleep(draw.uniform(0.1, 0.8))
+                alive = [m.id for m in site.runtime.statistics().models if m.worker.pid]
+                if alive:
+                    site.kill(draw.choice(alive))
+        assert outcomes["error"] > 0
+        assert outcomes["ok"] > 0
+        await site.idle(within=START_SECONDS)
+
+
+async def test_the_trace_tells_of_death_and_new_life() -> None:
+    async with open_workers(ONE) as site:
+        began = time.monotonic()
+        site.kill("one")
+        await site.until(lambda: site.model("one").worker.restarts == 1)
+        await site.ready("one")
+        assert time.monotonic() - began < 10
+        names = [e.name for e in site.runtime.trace.events() if e.name != "step"]
+        died = names.index("worker.died")
+        assert names[died + 1 :].count("worker.started") == 1
+        assert "model.loaded" in names[died:]
