@@ -37,12 +37,12 @@ class ChatStream:
 
     def feed(self, event: Event) -> list[bytes]:
         match event:
-            case Accepted():
-                self._chunks.begin(event)
-                return [self._role(index) for index in range(self._choices)]
             case Delta(text=text, choice=choice, scored=scored) if text or scored:
                 logprobs = chat_scores(scored) if scored else None
                 return [self._chunks.chunk(_choice(choice, {"content": text}, logprobs))]
+            case Accepted():
+                self._chunks.begin(event)
+                return [self._role(index) for index in range(self._choices)]
             case ReasoningDelta(text=text, choice=choice) if text:
                 return [self._delta(choice, {"reasoning_content": text, "reasoning": text})]
             case CallStarted():

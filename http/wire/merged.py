@@ -53,6 +53,9 @@ class Merged:
             return []
         first = prompt * self._n
         match event:
+            # Nearly all events are of these two kinds, one for each token.
+            case Delta() | ReasoningDelta():
+                return [_moved(event, first)]
             case Accepted():
                 return [event]
             case Failed():

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from headrace.http.wire.frames import DONE, frame
+from headrace.http.wire.frames import DONE, Opened
 from headrace.http.wire.warned import warning_member
 from headrace.runtime.contracts import Accepted, ChoiceEnded, Finished, Usage, Warning_
 
@@ -35,12 +35,12 @@ class Chunks:
     def __init__(self, head: Head, *, include_usage: bool) -> None:
         self._head = head
         self._include_usage = include_usage
-        self._members: dict[str, Any] = {}
+        self._opened: Opened | None = None
         self._warnings: tuple[Warning_, ...] = ()
 
     def begin(self, accepted: Accepted) -> None:
         """The first one names model and fingerprint, for the whole stream."""
-        self._members = self._members or self._head.members(accepted)
+        self._opened = self._opened or Opened(self._head.members(accepted))
         self._warnings += accepted.warnings
 
     def chunk(self, choice: dict[str, Any], warnings: tuple[Warning_, ...] = ()) -> bytes:
@@ -56,8 +56,13 @@ class Chunks:
     def _write(
         self, choices: list[Any], usage: dict[str, Any], warnings: tuple[Warning_, ...]
     ) -> bytes:
-        told, self._warnings = self._warnings + warnings, ()
-        return frame({**self._members, "choices": choices, **usage, **warning_member(told)})
+        if self._opened is None:
+            raise ValueError("a stream begins with what its request was accepted as")
+        rest = {"choices": choices, **usage}
+        if told := self._warnings + warnings:
+            self._warnings = ()
+            rest |= warning_member(told)
+        return self._opened.frame(rest)
 
 
 def finish_members(ended: ChoiceEnded) -> dict[str, Any]:
