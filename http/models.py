@@ -8,6 +8,7 @@ import attrs
 
 from headrace.actors.reports import ModelReport, ModelState, Statistics
 from headrace.actors.routing import Names, route
+from headrace.http.wire.unbuilt import UNBUILT
 from headrace.runtime.contracts import ModelInfo, Sampling
 
 EXACT = Names(aliases=())
@@ -36,9 +37,9 @@ CAPABILITIES = {
     "embeddings": False,
     "decisions": False,
     "streaming": True,
-    "tools": False,
-    "structured_output": False,
-    "logprobs": False,
+    "tools": "tools" not in UNBUILT,
+    "structured_output": "response_format" not in UNBUILT,
+    "logprobs": "logprobs" not in UNBUILT,
     "reasoning": False,
     "vision": False,
     "audio": False,
