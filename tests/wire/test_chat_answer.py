@@ -125,6 +125,19 @@ class TestWhole:
         asked = complete(chat(logprobs=True), events)["choices"][0]["logprobs"]
         assert asked == {"content": [], "refusal": None}
 
+    def test_the_stop_that_ended_it_is_named_g4(self) -> None:
+        events: list[Event] = [ACCEPTED, ChoiceEnded("stop", "\n6"), FINISHED]
+        assert complete(chat(), events)["choices"][0]["matched_stop"] == "\n6"
+        *_, last = chunks(streamed(chat(stream=True), events))
+        assert last["choices"][0]["matched_stop"] == "\n6"
+
+    def test_reasoning_is_counted_in_tokens_h11(self) -> None:
+        usage = Usage(9, 7, cached_tokens=4, reasoning_tokens=5)
+        answer = complete(chat(), [ACCEPTED, ReasoningDelta("Hm"), Finished("length", usage)])
+        assert answer["choices"][0]["finish_reason"] == "length"
+        assert answer["usage"]["completion_tokens_details"] == {"reasoning_tokens": 5}
+        assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 4}
+
     def test_a_failed_run_has_no_answer(self) -> None:
         with pytest.raises(RequestError) as caught:
             chat().complete([ACCEPTED, Delta("Hi"), FAILED])

@@ -65,6 +65,13 @@ def test_an_answer() -> None:
     }
 
 
+def test_the_stop_that_ended_it_is_named_g4() -> None:
+    events: list[Event] = [ACCEPTED, ChoiceEnded("stop", "\n6"), FINISHED]
+    assert complete(completion(), events)["choices"][0]["matched_stop"] == "\n6"
+    *_, last = chunks(streamed(completion(stream=True), events))
+    assert last["choices"][0]["matched_stop"] == "\n6"
+
+
 def test_the_prompt_comes_first_where_it_is_asked_for_f9() -> None:
     asked = completion(echo=True, stream=True)
     events: list[Event] = [ACCEPTED, Delta(" world"), FINISHED]

@@ -191,7 +191,7 @@ def test_stream_options_mean_nothing_without_a_stream() -> None:
         ({"adapter": "a"}, Code.UNSUPPORTED_EXECUTION, "adapter"),
     ],
 )
-def test_bad_fields_are_named(fields: dict[str, Any], code: Code, param: str) -> None:
+def test_bad_fields_are_named_i1_i3(fields: dict[str, Any], code: Code, param: str) -> None:
     assert failure({"messages": MESSAGES, **fields}) == (code, param)
 
 
