@@ -224,8 +224,9 @@ async def open_runtime(
     admission = Admission(settings.max_rows, settings.queue_limit, trace)
     waits = Limits(settings.queue_timeout_s or math.inf, settings.request_timeout_s or math.inf)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(registry.serve, name="registry")
-        nursery.start_soon(admission.serve, name="admission")
+        # Their mailboxes exist from the start, so nothing told early is lost.
+        nursery.start_soon(registry.serve, name="registry")  # noqa: ASYNC113
+        nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
         stages = Stages(registry, admission, waits, trace)
         runtime = Runtime(settings, stages, nursery)
         if models:

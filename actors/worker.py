@@ -118,7 +118,7 @@ def run(number: str) -> None:
     leave_with_parent()
     try:
         code = trio.run(main, number)
-    except BaseException as error:
+    except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:
         for leaf in leaves(error):
             sys.stderr.write(f"headrace worker: {describe(leaf)}\n")
         code = 1

@@ -131,8 +131,9 @@ def report(width: int, runs: list[Run], rates: list[float]) -> float:
     first = sorted(seconds for run in runs for seconds in run.first)
     gaps = sorted(seconds for run in runs for seconds in run.gaps)
     ours, bare_rate, ratio = map(statistics.median, (served_rates, rates, ratios))
+    spread = f"({min(ratios):.3f}..{max(ratios):.3f})"
     print(
-        f"{width:3} {ours:10.1f} {bare_rate:10.1f}   {ratio:.3f} ({min(ratios):.3f}..{max(ratios):.3f})"
+        f"{width:3} {ours:10.1f} {bare_rate:10.1f}   {ratio:.3f} {spread}"
         f" {statistics.median(first) * 1000:9.0f} {statistics.median(gaps) * 1000:8.1f}"
         f" {gaps[int(len(gaps) * 0.99)] * 1000:8.1f}",
         flush=True,

@@ -46,7 +46,9 @@ class Ref(Generic[M]):
         self.tell(message)
         return await reply.wait()
 
-    async def conclude(self, message: M, reply: Reply[None]) -> None:
+    async def conclude(  # noqa: ASYNC910 - a release is never cut short
+        self, message: M, reply: Reply[None]
+    ) -> None:
         """Tell a release from a clean-up and wait until it has been carried out.
 
         A dead actor holds nothing, so its answer counts too. The wait is bounded; handlers never
@@ -69,7 +71,7 @@ class Actor(Generic[M]):
         send, self._mailbox = trio.open_memory_channel[M](math.inf)
         self.ref: Ref[M] = Ref(name, send)
 
-    async def serve(self) -> None:
+    async def serve(self) -> None:  # noqa: ASYNC910 - it waits for each message
         """Take messages one at a time until cancelled. A raise from `handle` is a crash."""
         try:
             async for message in self._mailbox:

@@ -65,8 +65,7 @@ class StreamSink:
         A wait that is cut short by cancellation loses nothing: an event is taken only in the
         step that returns it.
         """
-        if self._events or self.end is not None:
-            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
         while not self._events:
             if self.end is not None:
                 raise trio.EndOfChannel

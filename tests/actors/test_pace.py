@@ -8,17 +8,17 @@ from headrace.actors.pace import LEAST_CHUNK_TOKENS, Pace
 seconds = st.floats(1e-6, 30)
 
 
-def test_before_anything_is_measured_a_chunk_is_short():
+def test_before_anything_is_measured_a_chunk_is_short() -> None:
     assert Pace(512, 0.25).chunk_tokens(0) == 64
 
 
-def test_a_chunk_takes_its_time_and_no_longer():
+def test_a_chunk_takes_its_time_and_no_longer() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(64, 0.064)
     assert pace.chunk_tokens(0) == 240
 
 
-def test_beside_streams_a_chunk_is_a_few_decode_steps():
+def test_beside_streams_a_chunk_is_a_few_decode_steps() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(64, 0.064)
     pace.decoded(0.020)
@@ -26,13 +26,13 @@ def test_beside_streams_a_chunk_is_a_few_decode_steps():
     assert pace.chunk_tokens(0) == 240
 
 
-def test_without_a_time_the_tokens_decide():
+def test_without_a_time_the_tokens_decide() -> None:
     pace = Pace(512, 0)
     pace.prefilled(64, 10.0)
     assert pace.chunk_tokens(3) == 512
 
 
-def test_a_growing_context_makes_chunks_shorter():
+def test_a_growing_context_makes_chunks_shorter() -> None:
     pace = Pace(4096, 0.25)
     pace.prefilled(100, 0.1)
     before = pace.chunk_tokens(0)
@@ -46,7 +46,12 @@ def test_a_growing_context_makes_chunks_shorter():
     st.lists(st.tuples(st.integers(0, 5000), seconds, seconds), max_size=20),
     st.integers(0, 64),
 )
-def test_a_chunk_is_always_within_its_bounds(most_tokens, chunk_seconds, measured, decoding):
+def test_a_chunk_is_always_within_its_bounds(
+    most_tokens: int,
+    chunk_seconds: float,
+    measured: list[tuple[int, float, float]],
+    decoding: int,
+) -> None:
     pace = Pace(most_tokens, chunk_seconds)
     for tokens, prefill_seconds, decode_seconds in measured:
         pace.prefilled(tokens, prefill_seconds)

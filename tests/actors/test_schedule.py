@@ -15,25 +15,25 @@ rows = st.lists(
 )
 
 
-def test_nothing_to_do_is_no_step():
+def test_nothing_to_do_is_no_step() -> None:
     assert next_step([], 0, None, CHUNK) is None
 
 
-def test_prefill_and_decode_alternate_while_both_have_work():
+def test_prefill_and_decode_alternate_while_both_have_work() -> None:
     waiting = [Waiting(1, 300, 0)]
     assert isinstance(next_step(waiting, 3, "decode", CHUNK), Prefill)
     assert next_step(waiting, 3, "prefill", CHUNK) == Decode()
 
 
-def test_prompts_alone_are_not_held_up_by_an_empty_batch():
+def test_prompts_alone_are_not_held_up_by_an_empty_batch() -> None:
     assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK), Prefill)
 
 
-def test_the_short_prompt_passes_the_long_one():
+def test_the_short_prompt_passes_the_long_one() -> None:
     assert choose([Waiting(1, 3000, 0), Waiting(2, 10, 0)], CHUNK) == ((2, 10),)
 
 
-def test_short_prompts_share_a_step():
+def test_short_prompts_share_a_step() -> None:
     assert choose([Waiting(1, 20, 0), Waiting(2, 10, 0), Waiting(3, 30, 0)], CHUNK) == (
         (2, 10),
         (1, 20),
@@ -41,14 +41,14 @@ def test_short_prompts_share_a_step():
 
 
 @given(rows)
-def test_a_step_stays_within_the_chunk_padding_included(waiting):
+def test_a_step_stays_within_the_chunk_padding_included(waiting: list[Waiting]) -> None:
     chunks = choose(waiting, CHUNK)
     assert len(chunks) * max(tokens for _, tokens in chunks) <= CHUNK
     assert all(tokens > 0 for _, tokens in chunks)
 
 
 @given(rows)
-def test_only_whole_remainders_are_grouped(waiting):
+def test_only_whole_remainders_are_grouped(waiting: list[Waiting]) -> None:
     chunks = choose(waiting, CHUNK)
     left = {row.row: row.remaining for row in waiting}
     if len(chunks) > 1:
@@ -56,7 +56,9 @@ def test_only_whole_remainders_are_grouped(waiting):
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 400), min_size=1, max_size=80))
-def test_a_long_prompt_is_finished_against_a_stream_of_newcomers(length, newcomers):
+def test_a_long_prompt_is_finished_against_a_stream_of_newcomers(
+    length: int, newcomers: list[int]
+) -> None:
     """Given a prompt of n chunks and one newcomer before every step, when the steps run, then
     only the newcomers of the first n steps can go ahead of it."""
     line = [Waiting(0, length, 0)]
@@ -70,9 +72,11 @@ def test_a_long_prompt_is_finished_against_a_stream_of_newcomers(length, newcome
     assert steps <= (chunks_needed + 1) * (chunks_of_a_newcomer + 1)
 
 
-def _after(line, chosen):
+def _after(line: list[Waiting], chosen: dict[int, int]) -> list[Waiting]:
     return [
-        Waiting(row.row, row.remaining - chosen.get(row.row, 0), row.passed + (row.row not in chosen))
+        Waiting(
+            row.row, row.remaining - chosen.get(row.row, 0), row.passed + (row.row not in chosen)
+        )
         for row in line
         if row.remaining > chosen.get(row.row, 0)
     ]

@@ -9,12 +9,12 @@ from headrace.actors.waitlist import Waitlist, WaitlistStatistics
 MAX_ROWS, QUEUE_LIMIT = 2, 3
 
 
-def test_more_than_rows_and_places_are_refused():
+def test_more_than_rows_and_places_are_refused() -> None:
     waitlist = Waitlist(MAX_ROWS, QUEUE_LIMIT)
     assert [waitlist.enter(f"t{n}") for n in range(6)] == [True] * 5 + [False]
 
 
-def test_a_leaver_makes_room_for_who_came_first_of_those_in_line():
+def test_a_leaver_makes_room_for_who_came_first_of_those_in_line() -> None:
     waitlist = Waitlist(1, 3)
     for ticket in ("a", "b", "c", "d"):
         waitlist.enter(ticket)
@@ -24,7 +24,7 @@ def test_a_leaver_makes_room_for_who_came_first_of_those_in_line():
     assert waitlist.leave("a", 3.0) == ["c"]
 
 
-def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them():
+def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them() -> None:
     waitlist = Waitlist(2, 3)
     for ticket in ("a", "b", "c"):
         waitlist.enter(ticket)
@@ -38,7 +38,9 @@ def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them(
 @pytest.mark.parametrize(
     ("service_seconds", "waiting", "expected"), [(0.1, 1, 1.0), (10.0, 3, 20.0), (500.0, 3, 120.0)]
 )
-def test_retry_after_is_those_ahead_times_the_mean_service(service_seconds, waiting, expected):
+def test_retry_after_is_those_ahead_times_the_mean_service(
+    service_seconds: float, waiting: int, expected: float
+) -> None:
     waitlist = Waitlist(2, 10)
     waitlist.enter("done")
     waitlist.line_up("done", 0.0)
@@ -51,15 +53,17 @@ def test_retry_after_is_those_ahead_times_the_mean_service(service_seconds, wait
 class Histories(RuleBasedStateMachine):
     """Random arrivals, line-ups and departures, also of tickets that are gone or unknown."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.waitlist = Waitlist(MAX_ROWS, QUEUE_LIMIT)
         self.now = 0.0
         self.next_ticket = 0
-        self.entered, self.line, self.running = set(), [], set()
-        self.rows = {}
+        self.entered: set[str] = set()
+        self.line: list[str] = []
+        self.running: set[str] = set()
+        self.rows: dict[str, int] = {}
 
-    def expect(self, granted):
+    def expect(self, granted: list[str]) -> None:
         while self.line and self.taken() + self.rows[self.line[0]] <= MAX_ROWS:
             ticket = self.line.pop(0)
             self.entered.discard(ticket)
@@ -67,11 +71,11 @@ class Histories(RuleBasedStateMachine):
             assert granted.pop(0) == ticket
         assert granted == []
 
-    def taken(self):
+    def taken(self) -> int:
         return sum(self.rows[ticket] for ticket in self.running)
 
     @rule()
-    def enter(self):
+    def enter(self) -> None:
         ticket = f"t{self.next_ticket}"
         self.next_ticket += 1
         full = len(self.entered) + len(self.running) >= MAX_ROWS + QUEUE_LIMIT
@@ -80,7 +84,7 @@ class Histories(RuleBasedStateMachine):
             self.entered.add(ticket)
 
     @rule(back=st.integers(1, 8), rows=st.integers(1, MAX_ROWS + 1))
-    def line_up(self, back, rows):
+    def line_up(self, back: int, rows: int) -> None:
         ticket = f"t{self.next_ticket - back}"
         granted = self.waitlist.line_up(ticket, self.now, rows)
         if ticket in self.entered and ticket not in self.line:
@@ -89,7 +93,7 @@ class Histories(RuleBasedStateMachine):
         self.expect(granted)
 
     @rule(back=st.integers(1, 8), seconds=st.floats(0, 10))
-    def leave(self, back, seconds):
+    def leave(self, back: int, seconds: float) -> None:
         self.now += seconds
         ticket = f"t{self.next_ticket - back}"
         granted = self.waitlist.leave(ticket, self.now)
@@ -99,16 +103,16 @@ class Histories(RuleBasedStateMachine):
         self.expect(granted)
 
     @invariant()
-    def no_more_rows_run_than_there_are(self):
+    def no_more_rows_run_than_there_are(self) -> None:
         assert self.taken() <= MAX_ROWS
 
     @invariant()
-    def counts_are_exact(self):
+    def counts_are_exact(self) -> None:
         expected = WaitlistStatistics(len(self.entered), len(self.running))
         assert self.waitlist.statistics() == expected
 
     @invariant()
-    def retry_after_is_within_what_clients_obey(self):
+    def retry_after_is_within_what_clients_obey(self) -> None:
         assert 1.0 <= self.waitlist.retry_after_seconds(self.now) <= 120.0
 
 
