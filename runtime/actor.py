@@ -75,11 +75,11 @@ class Actor(Generic[M]):
         """Take messages one at a time until cancelled. A raise from `handle` is a crash."""
         try:
             async for message in self._mailbox:
-                await self._take(message)
+                self._take(message)
         finally:
             self._close()
 
-    async def _take(self, message: M) -> None:
+    def _take(self, message: M) -> None:
         try:
             self.handle(message)
         except BaseException:
