@@ -150,6 +150,17 @@ def test_with_faults_in_the_engine(seeds: range) -> None:
     explore(scenario, seeds)
 
 
+@pytest.mark.xfail(reason="the length of a step that raises is real time", strict=True)
+def test_a_step_that_raises_tells_one_story_too(seeds: range) -> None:
+    async def scenario(choices: Choices) -> list[str]:
+        async with open_scene() as scene:
+            scene.model.at_step(choices.between(1, 5), raising(OSError("scripted")))
+            await ask(scene.runtime, asking("hello", max_tokens=8))
+            return scene.trace()
+
+    explore(scenario, seeds[:10], twice=True)
+
+
 def test_with_an_engine_that_hangs(seeds: range) -> None:
     async def scenario(choices: Choices) -> list[str]:
         settings = attrs.evolve(SETTINGS, step_timeout_s=1.0)
