@@ -42,6 +42,11 @@ LAYERS: dict[str, list[str]] = {
         "attrs", "filelock", "huggingface_hub", "msgspec", "platformdirs", "rich",
     ],
     "actors/text/*": ["headrace.actors.text", "headrace.runtime", "attrs", "msgspec", "regex"],
+    # What answers may be, written in terms of how they are read.
+    "actors/grammar/*": [
+        "headrace.actors.grammar", "headrace.actors.text", "headrace.runtime",
+        "attrs", "msgspec", "regex",
+    ],
     "actors/*": ["headrace.actors", "headrace.runtime", "attrs", "msgspec", "outcome", "trio"],
     "http/wire/*": ["headrace.http.wire", "headrace.runtime", "attrs", "msgspec"],
     "http/*": [
@@ -54,6 +59,7 @@ LAYERS: dict[str, list[str]] = {
 
 # Deciders and parsers: values in, values out. Time, chance and waiting come in as arguments.
 PURE = [
+    "actors/grammar/*",
     "actors/allocation.py",
     "actors/eviction.py",
     "actors/messages.py",
@@ -69,6 +75,7 @@ PURE = [
     "actors/waitlist.py",
     "http/wire/*",
     "runtime/config.py",
+    "runtime/constraints.py",
     "runtime/contracts.py",
     "runtime/errors.py",
     "runtime/frames.py",
