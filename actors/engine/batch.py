@@ -28,8 +28,9 @@ class BatchEngine:
     """The `Engine` port over one model.
 
     `lookahead` keeps the next step in flight on the device while the host handles this one; it
-    pays where submitting work does not block, which rules out MLX's CPU backend. The tokens are
-    the same either way.
+    pays where submitting work does not block, which rules out MLX's CPU backend. Rows with a
+    grammar or with scores are kept out of it, in a batch beside. The tokens are the same either
+    way.
     """
 
     def __init__(
@@ -45,10 +46,12 @@ class BatchEngine:
         self._vocabulary = Vocabulary(
             vocab_size, tuple(sorted(end_tokens)), tuple(sorted(newline_tokens))
         )
-        self._batch_type = LookaheadBatch if lookahead else Batch
+        self._lookahead = lookahead
         # Where rows cannot decode together, each is a batch of its own.
         self.sharing = sharing(model, vocab_size)
         self._rows: dict[int, Row] = {}
+        # Row -> the rows that begin with it when its prompt is complete.
+        self._siblings: dict[int, list[Row]] = {}
         # Rows whose prompts are complete, to be admitted by the next decode.
         self._ready: list[Row] = []
         self._running: list[Batch] = []
@@ -62,8 +65,19 @@ class BatchEngine:
             # The device checks no bounds: it would read or write another row's numbers.
             raise ValueError(f"row {spec.row} has tokens outside the vocabulary")
         row = self._rows[spec.row] = Row(spec)
-        if row.remaining == 0:
-            self._ready.append(row)
+        self._siblings[spec.row] = row.siblings()
+        self._rows |= {sibling.spec.row: sibling for sibling in self._siblings[spec.row]}
+        self._complete([row])
+
+    def _complete(self, rows: Iterable[Row]) -> None:
+        """Let those whose prompt is computed decode, with the other rows of the same prompt."""
+        for row in rows:
+            if row.remaining == 0:
+                self._ready.append(row)
+                for sibling in self._siblings.pop(row.spec.row, ()):
+                    if not sibling.gone:
+                        sibling.begin_like(row)
+                        self._ready.append(sibling)
 
     def remove(self, row: int) -> None:
         """Drop a row. Its slot in a running batch is given up at the next `decode`."""
@@ -71,6 +85,7 @@ class BatchEngine:
         if removed is None:
             return
         removed.gone, removed.cache = True, None
+        self._siblings.pop(row, None)
         self._ready = [row for row in self._ready if not row.gone]
         self._running = [b for b in self._running if not all(row.gone for row in b.rows)]
 
@@ -83,7 +98,7 @@ class BatchEngine:
         _check(todo)
         failed = self._prefill(todo)
         computed = [(row, count) for row, count in todo if not row.gone]
-        self._ready += [row for row, _ in computed if row.remaining == 0]
+        self._complete(row for row, _ in computed)
         memory.release_buffers(above_bytes=_SPARE_BYTES)
         return StepResult(
             failed=tuple(failed),
@@ -98,7 +113,11 @@ class BatchEngine:
         for batch, joining in self._due():
             rows = [*batch.rows, *joining]
             try:
-                tokens += [RowToken(row.spec.row, token) for row, token in _step(batch, joining)]
+                tokens += [
+                    RowToken(row.spec.row, token, row.scores)
+                    for row, token in _step(batch, joining)
+                ]
+                failed += self._broken(batch.rows)
             except Exception as error:
                 batch.rows = []
                 failed += self._lose(rows, error)
@@ -108,6 +127,10 @@ class BatchEngine:
             memory.release_buffers()
         return StepResult(tuple(tokens), tuple(failed), time.perf_counter() - started)
 
+    def force(self, row: int, tokens: Sequence[int]) -> None:
+        if row in self._rows:
+            self._rows[row].forced += tokens
+
     def kv_bytes(self) -> int:
         prompts = sum(kv.nbytes(row.cache) for row in self._rows.values() if row.cache)
         return prompts + sum(batch.nbytes for batch in self._running)
@@ -116,7 +139,7 @@ class BatchEngine:
         return memory.usage()
 
     def close(self) -> None:
-        self._rows, self._ready, self._running = {}, [], []
+        self._rows, self._siblings, self._ready, self._running = {}, {}, [], []
         self._model = None
         mx.synchronize()
         memory.release_buffers()
@@ -140,14 +163,30 @@ class BatchEngine:
     def _due(self) -> Iterator[tuple[Batch, list[Row]]]:
         """Each batch that is to step, with the rows that join it."""
         joining, self._ready = self._ready, []
-        if self.sharing.decode and joining and self._running:
-            yield self._running[0], joining
-            return
-        yield from [(batch, []) for batch in self._running]
-        for rows in [joining] if self.sharing.decode else [[row] for row in joining]:
-            if rows:
-                self._running.append(self._batch_type(self._model, self._vocabulary))
-                yield self._running[-1], rows
+        ahead = [row for row in joining if self._looks_ahead(row)]
+        beside = [row for row in joining if not self._looks_ahead(row)]
+        for batch in list(self._running):
+            mates = ahead if isinstance(batch, LookaheadBatch) else beside
+            taken = mates[:] if self.sharing.decode else []
+            del mates[: len(taken)]
+            yield batch, taken
+        for rows in (ahead, beside):
+            for group in [rows] if self.sharing.decode else [[row] for row in rows]:
+                if group:
+                    kind = LookaheadBatch if rows is ahead else Batch
+                    self._running.append(kind(self._model, self._vocabulary))
+                    yield self._running[-1], group
+
+    def _looks_ahead(self, row: Row) -> bool:
+        return self._lookahead and not row.host_only
+
+    def _broken(self, rows: Sequence[Row]) -> list[RowFailed]:
+        """Give up the rows whose grammar can no longer be followed."""
+        reasons = [(row, row.spec.mask.broken) for row in rows if row.spec.mask is not None]
+        broken = [(row, reason) for row, reason in reasons if reason is not None]
+        for row, _ in broken:
+            self.remove(row.spec.row)
+        return [RowFailed(row.spec.row, reason) for row, reason in broken]
 
     def _lose(self, rows: Sequence[Row], error: Exception) -> list[RowFailed]:
         """Remove the rows that still want something; what was computed for them is unsound."""

@@ -6,6 +6,7 @@ which holds several rows, left-padded to one length, and knows extend, filter an
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +23,11 @@ def fresh(model: Any) -> Cache:
     """An empty cache for one row."""
     made: Cache = make_prompt_cache(model)
     return made
+
+
+def forked(cache: Cache) -> Cache:
+    """The same state for another row. Arrays are shared until one of the two is written."""
+    return copy.deepcopy(cache)
 
 
 def mergeable(cache: Cache) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.runtime.ports import RowSpec
+from headrace.actors.engine import kv
+from headrace.runtime.ports import RowSpec, TokenScores
 
 
 class Row:
@@ -16,7 +19,18 @@ class Row:
     `sampled` runs ahead of `given` by one while a step is in flight on the device.
     """
 
-    __slots__ = ("_history", "cache", "computed", "given", "gone", "last", "sampled", "spec")
+    __slots__ = (
+        "_history",
+        "cache",
+        "computed",
+        "forced",
+        "given",
+        "gone",
+        "last",
+        "sampled",
+        "scores",
+        "spec",
+    )
 
     def __init__(self, spec: RowSpec) -> None:
         self.spec = spec
@@ -27,9 +41,28 @@ class Row:
         self.last = spec.tokens[-1]
         # The row's own KV, one entry per layer, while it is in no batch.
         self.cache: list[Any] | None = None
+        # What it is to say next in the place of what it draws.
+        self.forced: deque[int] = deque()
         # Removed from outside; its batch drops it at the next step.
         self.gone = False
+        # Of the token that was sampled last, for rows that ask.
+        self.scores: TokenScores | None = None
         self._history: NDArray[np.int64] | None = None
+
+    def siblings(self) -> list[Row]:
+        """The further rows of its prompt, before their time."""
+        specs = enumerate(self.spec.siblings, start=1)
+        return [Row(_sibling(self.spec, number, choice)) for choice, number in specs]
+
+    def begin_like(self, other: Row) -> None:
+        """Stand where `other` stands, whose prompt is the same and complete."""
+        self.computed = other.computed
+        self.cache = None if other.cache is None else kv.forked(other.cache)
+
+    @property
+    def host_only(self) -> bool:
+        """Whether each of its tokens needs the one before it on the host."""
+        return self.spec.mask is not None or self.spec.logprobs is not None
 
     @property
     def remaining(self) -> int:
@@ -47,6 +80,8 @@ class Row:
             self._history[len(self.spec.tokens) + self.given] = token
         self.last = token
         self.given += 1
+        if self.spec.mask is not None:
+            self.spec.mask.consume(token)
 
     def window(self, size: int) -> NDArray[np.int64]:
         """The last `size` tokens of prompt and answer, oldest first; 0 means all of them."""
@@ -66,3 +101,8 @@ class Row:
     def __repr__(self) -> str:
         prompt = len(self.spec.tokens) - 1
         return f"<Row {self.spec.row} prompt {self.computed}/{prompt}, given {self.given}>"
+
+
+def _sibling(spec: RowSpec, number: int, choice: int) -> RowSpec:
+    mask = None if spec.mask is None else spec.mask.fork()
+    return attrs.evolve(spec, row=number, choice=choice, siblings=(), mask=mask)

@@ -23,8 +23,10 @@ from headrace.actors.engine import draws, filters
 from headrace.actors.engine.candidates import candidates
 from headrace.actors.engine.draws import Stream
 from headrace.actors.engine.filters import Exclusion, Filters
+from headrace.actors.engine.masks import MaskBuffer
 from headrace.actors.engine.penalties import Edits, Penalties
 from headrace.actors.engine.rows import Row
+from headrace.actors.engine.scoring import scores
 from headrace.runtime.contracts import Sampling
 
 # Below this the distribution is a single token in float32.
@@ -71,6 +73,8 @@ class Sampler:
         self._edits: Edits | None = None
         self._edits_hold_for = 0.0
         self._lots = list(_lots(self._rows, vocabulary, xp))
+        self._masks = MaskBuffer([row.spec.mask for row in self._rows], vocabulary.size)
+        self._scored = [i for i, row in enumerate(self._rows) if row.spec.logprobs is not None]
 
     def sample(self, logits: Any) -> Any:
         """Token ids (B,) from logits (B, V), float32, both arrays of `xp`.
@@ -85,11 +89,15 @@ class Sampler:
         edits = self._current_edits()
         if edits is not None:
             logits = edits.apply(self._xp, logits)
-        # Per-row masks of constrained decoding belong here, before the argmax; log-probabilities
-        # for the rows that ask are taken from these logits.
+        if self._masks.needed:
+            self._masks.fill()
+            logits = self._masks.apply(self._xp, logits)
         tokens = self._xp.argmax(logits, axis=-1)
         for lot in self._lots:
             tokens = lot.draw_into(tokens, logits)
+        for index in self._scored:
+            row = self._rows[index]
+            row.scores = scores(logits[index], int(tokens[index]), row.spec.logprobs or 0)
         for row in self._rows:
             row.sampled += 1
         return tokens
