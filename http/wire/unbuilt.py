@@ -13,8 +13,6 @@ from headrace.runtime.errors import Code, RequestError
 
 # What asks for it, by the name that a client knows it by.
 UNBUILT: dict[str, Callable[[InferenceRequest], bool]] = {
-    "n": lambda request: request.n > 1,
-    "logprobs": lambda request: request.logprobs is not None,
     "tools": lambda request: request.tools is not None and request.tools.choice != "none",
     "reasoning_budget": lambda request: request.thinking.budget_tokens is not None,
     "response_format": lambda request: request.constraint is not None,
