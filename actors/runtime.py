@@ -164,6 +164,17 @@ class Runtime:
         for generation in list(self._live.values()):
             await generation.released.wait()
 
+    async def release_all(self, seconds: float) -> None:
+        """After `end_all`: wait until the requests hold nothing, but no longer than `seconds`.
+
+        A row that is still there then, since its engine stands still, goes with its model; no
+        request waits for it any more.
+        """
+        with trio.move_on_after(seconds):
+            await self.wait_released()
+        for generation in self._live.values():
+            generation.released.set()
+
     def end_all(self, error: ErrorInfo) -> None:
         """Give each live request this failure as its end."""
         for generation in self._live.values():

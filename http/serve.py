@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
 # How long a connection without a request is kept; longer than the pools of usual clients.
 KEEP_ALIVE_SECONDS = 75.0
+# For the rows of ended requests to leave their models, which end soon themselves.
+RELEASE_SECONDS = 1.0
 # For ended requests to write their last frames.
 FAREWELL_SECONDS = 3.0
 # Connections that wait to be accepted.
@@ -66,6 +68,7 @@ class Server:
         with self._hurried, trio.move_on_after(seconds):
             await runtime.wait_idle()
         runtime.end_all(CLOSING)
+        await runtime.release_all(RELEASE_SECONDS)
 
     def __repr__(self) -> str:
         return f"<Server {', '.join(self.addresses)}>"
