@@ -47,7 +47,7 @@ async def test_two_that_do_not_fit_together_wait_for_each_other_d1_d6() -> None:
 
 async def test_alternating_models_swap_cleanly_and_an_unknown_name_moves_nothing_d2_d6() -> None:
     async with open_workers(A, B, budget_bytes=FOR_ONE, loaded=False) as site:
-        for _ in range(3):
+        for _ in range(2):
             for model, says in (("a", "A"), ("b", "B")):
                 assert text_of(await answer(site, model)) == says * 5
                 states = {m.id: m.state for m in site.runtime.statistics().models}
@@ -61,7 +61,7 @@ async def test_alternating_models_swap_cleanly_and_an_unknown_name_moves_nothing
         assert site.pid("b") == pid
         # Free first, then load: at no instant was there more than one.
         assert site.budget.peak_bytes == SIZE
-        assert [name for what, name in site.budget.log if what == "model.loaded"] == list("ababab")
+        assert [name for what, name in site.budget.log if what == "model.loaded"] == list("abab")
 
 
 async def test_clients_of_both_models_all_get_answers_of_their_own_model_d1_d8() -> None:
@@ -135,7 +135,7 @@ async def test_first_requests_that_come_together_start_one_worker_d7_b8() -> Non
         started = site.runtime.trace.events("worker.started")
         assert [event.fields["model"] for event in started] == ["a", "b"]
         metrics = (await site.call(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")).body
-        assert b'headrace_load_seconds_count{model="b"} 1.0' in metrics
+        assert b"headrace_load_seconds_count 2.0" in metrics, metrics
 
 
 async def test_a_request_during_an_unload_waits_and_then_loads_d3() -> None:

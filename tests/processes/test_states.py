@@ -59,7 +59,7 @@ async def test_every_question_is_answered_while_a_worker_loads_stands_still_or_i
         assert engine["last_exit"] == {"code": None, "signal": 9}
 
 
-async def test_an_unknown_name_is_a_404_that_knows_the_models_and_asks_nobody_d11() -> None:
+async def test_unknown_names_and_paths_are_told_apart_and_move_nothing_d11_d12() -> None:
     async with open_workers(A, B, loaded=False) as site:
         began = trio.current_time()
         reply = await site.call(chat(model="x/y"))
@@ -67,10 +67,6 @@ async def test_an_unknown_name_is_a_404_that_knows_the_models_and_asks_nobody_d1
         assert (reply.status, reply.code) == (404, "model_not_found")
         assert reply.json["error"]["details"]["known_models"] == ["a", "b"]
         assert site.model("b").state == "never_loaded"
-
-
-async def test_an_unknown_path_is_named_d12() -> None:
-    async with open_workers(A, loaded=False) as site:
         reply = await site.call(http("POST", "/v1/nothing", b"{}"))
         assert (reply.status, reply.code) == (404, "not_found")
         assert "/v1/nothing" in reply.json["error"]["message"]
