@@ -8,13 +8,16 @@ step and no others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import attrs
 
 from headrace.actors.pace import Pace
 from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
 from headrace.runtime.ports import Engine, Memory, RowFailed, RowSpec, StepResult
+
+NOTHING: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -50,9 +53,14 @@ class Batch:
             self._forget(row)
         return self._engine.kv_bytes()
 
-    def step(self, joining: Sequence[RowSpec]) -> Turn:
-        """Take rows in and run the one step that is due."""
+    def step(
+        self, joining: Sequence[RowSpec], forced: Mapping[int, Sequence[int]] = NOTHING
+    ) -> Turn:
+        """Take rows in and run the one step that is due. `forced` are the tokens that rows are to
+        say next."""
         failed = [failure for spec in joining if (failure := self._join(spec))]
+        for row, tokens in forced.items():
+            self._engine.force(row, tokens)
         decoding = len(self._decoding)
         chunk_tokens = self._pace.chunk_tokens(decoding)
         step = next_step(self._line(), decoding, self._last, chunk_tokens)

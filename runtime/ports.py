@@ -116,6 +116,10 @@ class Engine(Protocol):
     def decode(self) -> StepResult:
         """One token for every row whose prompt is complete."""
 
+    def force(self, row: int, tokens: Sequence[int]) -> None:
+        """Let the row say these tokens next, whatever it would draw. Its drawing goes on behind
+        them; unknown rows are ignored."""
+
     def kv_bytes(self) -> int:
         """Bytes of KV held by all rows, as allocated."""
 

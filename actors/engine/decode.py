@@ -72,7 +72,7 @@ class Batch:
         """One token for each row."""
         logits = self._logits(mx.array([row.last for row in self.rows]))
         mx.eval(logits)
-        return _taken(self.rows, self._sample(np.asarray(logits)).tolist())
+        return _taken(self.rows, _overruled(self.rows, self._sample(np.asarray(logits)).tolist()))
 
     @property
     def nbytes(self) -> int:
@@ -142,6 +142,9 @@ class LookaheadBatch(Batch):
         return row.gone
 
     def step(self) -> list[tuple[Row, int]]:
+        if any(row.forced for row in self.rows):
+            read_early: Any = self._flying.tolist()
+            self._flying = mx.array(_overruled(self.rows, read_early), dtype=mx.uint32)
         rows, tokens = self.rows, self._flying
         kept = [i for i, row in enumerate(rows) if not row.exhausted]
         if len(kept) < len(rows):
@@ -186,6 +189,13 @@ class _FirstStep(Batch):
         """Give each row its cache back."""
         for index, row in enumerate(self.rows):
             row.cache = self._alone(index)
+
+
+def _overruled(rows: Sequence[Row], tokens: Sequence[int]) -> list[int]:
+    return [
+        row.forced.popleft() if row.forced else token
+        for row, token in zip(rows, tokens, strict=True)
+    ]
 
 
 def _taken(rows: Sequence[Row], tokens: Sequence[int]) -> list[tuple[Row, int]]:

@@ -52,6 +52,8 @@ class _Row:
     remaining: int
     said: int = 0
     kv_bytes: int = 0
+    # What it is to say before its script goes on.
+    forced: list[int] = attrs.field(factory=list)
 
 
 class ScriptedEngine:
@@ -88,13 +90,10 @@ class ScriptedEngine:
     # ---- the port --------------------------------------------------------------------
 
     def add(self, spec: RowSpec) -> None:
-        self._check(spec.row not in self._prompts, f"row {spec.row} was added twice")
         self._check(len(spec.tokens) > 0, f"row {spec.row} has an empty prompt")
-        script = self._script_of(spec)
-        tokens = play(script, spec, self._tokenizer)
-        self._rows[spec.row] = _Row(spec, script, tokens, remaining=len(spec.tokens) - 1)
-        self._prompts[spec.row] = spec.tokens
-        self._record("add", (spec.row,))
+        self._enter(spec, remaining=len(spec.tokens) - 1)
+        self._record("add", (spec.row, *spec.siblings))
+        self._let_siblings_in(self._rows[spec.row])
 
     def remove(self, row: int) -> None:
         self._record("remove", (row,))
@@ -117,6 +116,7 @@ class ScriptedEngine:
             if row in self._rows:
                 self._rows[row].remaining -= tokens
                 self._grow(self._rows[row], tokens)
+                self._let_siblings_in(self._rows[row])
         return StepResult(failed=failed, seconds=seconds, prefilled=count)
 
     def decode(self) -> StepResult:
@@ -132,6 +132,10 @@ class ScriptedEngine:
         failed = self._faults(rows)
         tokens = tuple(self._say(row) for row in rows if row.spec.row in self._rows)
         return StepResult(tokens=tokens, failed=failed, seconds=seconds)
+
+    def force(self, row: int, tokens: Sequence[int]) -> None:
+        if row in self._rows:
+            self._rows[row].forced += tokens
 
     def kv_bytes(self) -> int:
         return sum(row.kv_bytes for row in self._rows.values())
@@ -202,12 +206,29 @@ class ScriptedEngine:
             self._drop(number)
         return tuple(RowFailed(number, "the script fails here") for number in failing)
 
+    def _enter(self, spec: RowSpec, *, remaining: int) -> None:
+        self._check(spec.row not in self._prompts, f"row {spec.row} was added twice")
+        script = self._script_of(spec)
+        tokens = play(script, spec, self._tokenizer)
+        self._rows[spec.row] = _Row(spec, script, tokens, remaining)
+        self._prompts[spec.row] = spec.tokens
+
+    def _let_siblings_in(self, row: _Row) -> None:
+        """Rows of the same prompt, once it is complete; each has its KV."""
+        if row.remaining == 0:
+            for choice, number in enumerate(row.spec.siblings, row.spec.choice + 1):
+                spec = attrs.evolve(row.spec, row=number, choice=choice, siblings=())
+                self._enter(spec, remaining=0)
+                self._grow_bytes(self._rows[number], row.kv_bytes)
+
     def _say(self, row: _Row) -> RowToken:
         self._grow(row, 1)
-        return RowToken(row.spec.row, next(row.tokens))
+        return RowToken(row.spec.row, row.forced.pop(0) if row.forced else next(row.tokens))
 
     def _grow(self, row: _Row, tokens: int) -> None:
-        grown = tokens * self._kv_bytes_per_token
+        self._grow_bytes(row, tokens * self._kv_bytes_per_token)
+
+    def _grow_bytes(self, row: _Row, grown: int) -> None:
         self._device.allocate(grown)
         row.kv_bytes += grown
 
