@@ -9,8 +9,8 @@ Only Python scalars, bytes and tuples cross a port; no device array ever leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import attrs
 
@@ -18,10 +18,18 @@ from headrace.runtime.contracts import ModelInfo, Prompt, Sampling
 
 
 class RowMask(Protocol):
-    """What a row may say next. Made by a `Compiler`; used by one row on the engine's thread."""
+    """What a row may say next. Used by one row, on the engine's thread.
+
+    `broken` says why it can no longer be followed, in words for the log; its row is given up.
+    """
+
+    broken: str | None
 
     def fork(self) -> RowMask:
         """The same state for another row."""
+
+    def consume(self, token: int) -> None:
+        """Go on by a token that the row has sampled."""
 
 
 @attrs.frozen
@@ -139,6 +147,36 @@ class Decoder(Protocol):
         """What is held at the end; an unfinished character becomes one U+FFFD. Called once."""
 
 
+@attrs.frozen
+class TemplateTraits:
+    """What a chat template makes of tools. One that shows no calls is given text instead."""
+
+    # It shows the tools that it is given, or does so beside a system message only.
+    tools: bool = False
+    tools_beside_system: bool = False
+    # It shows the calls of earlier turns and their results, in turns of role `tool`.
+    calls: bool = False
+    # A turn may hold more than one call.
+    several_calls: bool = True
+    # How arguments are given: as objects only, as JSON text, or text where they are no object.
+    arguments: Literal["object", "text", "either"] = "either"
+    # Ids of calls are nine letters or digits, and each call has one.
+    short_ids: bool = False
+
+
+@attrs.frozen
+class CallParser:
+    """A reader of one family's tool calls that is not our own.
+
+    `parse` takes the text between the marks and the tools in OpenAI's shape, and gives one call
+    or a list of calls, each `{"name": ..., "arguments": {...}}`. It raises what it likes.
+    """
+
+    opener: str
+    closer: str
+    parse: Callable[[str, list[dict[str, Any]]], Any]
+
+
 class Tokenizer(Protocol):
     """Prompt text to ids and back."""
 
@@ -146,8 +184,23 @@ class Tokenizer(Protocol):
     def end_tokens(self) -> frozenset[int]: ...
 
     @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """Texts and ids of the tokens that a decoder leaves out unless told otherwise."""
+
+    @property
     def template(self) -> str:
-        """The source of the chat template, "" without one."""
+        """The source of the chat template, or what it renders; "" without one."""
+
+    @property
+    def traits(self) -> TemplateTraits:
+        """What the chat template makes of tools."""
+
+    @property
+    def declared_calls(self) -> str | None:
+        """The name of the format of tool calls, where the model's settings have it."""
+
+    def call_parser(self, name: str) -> CallParser | None:
+        """The parser for a format that is known by this name, if there is one."""
 
     def has_token(self, text: str) -> bool:
         """Whether the vocabulary has this text as one token."""
@@ -155,16 +208,20 @@ class Tokenizer(Protocol):
     def token_bytes(self, token: int) -> bytes:
         """The bytes that a token stands for; none for a special token."""
 
-    def render(self, prompt: Prompt) -> str:
-        """The text of a prompt as `build` encodes it, special tokens included. "" for ids."""
+    def render(self, prompt: Prompt, tools: Sequence[dict[str, Any]] = ()) -> str:
+        """The text of a prompt, special tokens included. "" for ids. `tools` are in OpenAI's
+        shape. Raises `RequestError` like `build`."""
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The ids of a rendered text, exactly as it stands. Raises `RequestError` like `build`."""
 
     def build(self, prompt: Prompt) -> tuple[int, ...]:
         """Render the template and encode. Raises `RequestError` (template_error,
         unsupported_capability, invalid_token_id). Never empty, never shortened."""
 
-    def decoder(self, prompt: Prompt | None = None) -> Decoder:
+    def decoder(self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()) -> Decoder:
         """For an answer to `prompt`: whether its first token keeps a leading space may depend on
-        what it continues."""
+        what it continues. `shown` are special tokens that are shown as their text."""
 
 
 @attrs.frozen

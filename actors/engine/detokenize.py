@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -31,6 +31,13 @@ class Pieces:
     table: Sequence[bytes]
     # Spaces that the tokenizer drops where a text begins.
     dropped_spaces: int = 0
+
+    def showing(self, special: Mapping[int, bytes]) -> Pieces:
+        """The same with these tokens shown."""
+        table = list(self.table)
+        for token, piece in special.items():
+            table[token] = piece
+        return Pieces(table, self.dropped_spaces)
 
 
 class PieceDecoder:

@@ -6,17 +6,21 @@ another: a decoder reads nothing but a table made at the start, or decodes witho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
+from headrace.actors.engine.call_parsers import call_parser
 from headrace.actors.engine.detokenize import PieceDecoder, Pieces, WindowDecoder, read_pieces
+from headrace.actors.engine.renderers import renderer_of, source_of
 from headrace.actors.engine.template import ChatTemplate
 from headrace.runtime.contracts import Prompt
 from headrace.runtime.errors import Code, RequestError
-from headrace.runtime.ports import Decoder
+from headrace.runtime.ports import CallParser, Decoder, TemplateTraits
 
 # What begins a document where a tokenizer adds nothing by itself. It is asked before the BOS
 # token, which is the begin of a turn in some chat models.
@@ -44,13 +48,18 @@ class TextTokenizer:
         self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         known = max(self._vocabulary.values()) + 1
         self._vocab_size: int = known if vocab_size is None else min(known, vocab_size)
-        self._special = frozenset(
-            number for number, token in tokenizer.added_tokens_decoder.items() if token.special
-        )
+        self._special: dict[str, int] = {
+            token.content: number
+            for number, token in tokenizer.added_tokens_decoder.items()
+            if token.special
+        }
+        self._hidden = frozenset(self._special.values())
         self._begin = self._automatic_begin()
         self._pieces = self._trusted_pieces()
+        # The same with some special tokens shown; a model has a few such sets at most.
+        self._showing: dict[frozenset[int], Pieces] = {}
         self._template = (
-            ChatTemplate(tokenizer.apply_chat_template) if tokenizer.has_chat_template else None
+            ChatTemplate(renderer_of(tokenizer)) if tokenizer.has_chat_template else None
         )
 
     @classmethod
@@ -82,25 +91,53 @@ class TextTokenizer:
         return self._template is not None
 
     @property
+    def special_tokens(self) -> Mapping[str, int]:
+        return self._special
+
+    @property
     def template(self) -> str:
-        chosen = self._tokenizer.chat_template
-        return chosen if isinstance(chosen, str) else ""
+        return "" if self._template is None else source_of(self._tokenizer, self._template)
+
+    @property
+    def traits(self) -> TemplateTraits:
+        return TemplateTraits() if self._template is None else self._template.traits
+
+    @property
+    def declared_calls(self) -> str | None:
+        """As in the tokenizer's settings; mlx-lm puts what it tells from the template there."""
+        name = self._tokenizer.init_kwargs.get("tool_parser_type")
+        return name if isinstance(name, str) else None
+
+    def call_parser(self, name: str) -> CallParser | None:
+        return call_parser(name)
 
     def has_token(self, text: str) -> bool:
         return text in self._vocabulary
 
     def token_bytes(self, token: int) -> bytes:
-        if token in self._special or token in self._end_tokens:
+        if token in self._hidden or token in self._end_tokens:
             return b""
         if self._pieces is not None:
             return self._pieces.table[token] or b""
         return self._decode((token,)).encode()
 
-    def render(self, prompt: Prompt) -> str:
-        """Raises `RequestError` like `build`."""
+    def render(self, prompt: Prompt, tools: Sequence[dict[str, Any]] = ()) -> str:
         if prompt.tokens is not None:
             return ""
-        return prompt.text if prompt.text is not None else self._rendered(prompt)
+        if prompt.text is not None:
+            return prompt.text
+        if self._template is None:
+            reason = "The model has no chat template, so it can only continue plain text."
+            raise RequestError(Code.UNSUPPORTED_CAPABILITY, reason)
+        return self._template.render(
+            prompt.messages or (),
+            continue_final=prompt.continue_final,
+            args=prompt.template_args,
+            tools=tools,
+        )
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return self._checked(self._encode(text))
 
     def build(self, prompt: Prompt) -> tuple[int, ...]:
         """Token ids of a prompt: as given, of the raw text, or of the rendered messages, encoded
@@ -110,22 +147,22 @@ class TextTokenizer:
             return self._checked(prompt.tokens)
         if prompt.text is not None:
             return self._checked(self._document(prompt.text))
-        return self._checked(self._encode(self._rendered(prompt)))
+        return self.encode(self.render(prompt))
 
-    def decoder(self, prompt: Prompt | None = None) -> Decoder:
+    def decoder(self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()) -> Decoder:
         """A decoder for the text that follows `prompt`. Where that is in the middle of a text, a
         first space is kept that the tokenizer would drop at a beginning."""
-        if self._pieces is None:
-            return WindowDecoder(self._decode, self._special)
-        return PieceDecoder(self._pieces, continuing=prompt is not None and _is_open(prompt))
+        pieces = self._pieces_showing(shown) if shown else self._pieces
+        if pieces is None:
+            decode = partial(self._decode, special=bool(shown))
+            return WindowDecoder(decode, self._hidden - shown)
+        return PieceDecoder(pieces, continuing=prompt is not None and _is_open(prompt))
 
-    def _rendered(self, prompt: Prompt) -> str:
-        if self._template is None:
-            reason = "The model has no chat template, so it can only continue plain text."
-            raise RequestError(Code.UNSUPPORTED_CAPABILITY, reason)
-        return self._template.render(
-            prompt.messages or (), continue_final=prompt.continue_final, args=prompt.template_args
-        )
+    def _pieces_showing(self, shown: frozenset[int]) -> Pieces | None:
+        if self._pieces is not None and shown not in self._showing:
+            texts = {n: text.encode() for text, n in self._special.items() if n in shown}
+            self._showing[shown] = self._pieces.showing(texts)
+        return self._showing.get(shown)
 
     def _document(self, text: str) -> tuple[int, ...]:
         """Raw text with the begin token that the tokenizer adds to a document, and no end token.
@@ -152,9 +189,9 @@ class TextTokenizer:
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
-    def _decode(self, tokens: Sequence[int]) -> str:
+    def _decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         text: str = self._tokenizer.decode(
-            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            tokens, skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
         return text
 

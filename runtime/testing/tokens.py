@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from headrace.runtime.contracts import Message, Prompt
 from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.ports import CallParser, TemplateTraits
 
 _BYTES = 256
 
@@ -16,15 +18,29 @@ class ScriptedTokenizer:
     """Ids 0 to 255 are the bytes of UTF-8, 256 ends a row, 257 and up are `words` in order.
 
     Letters of ASCII are therefore one token each, and other characters several, of which a
-    script may say only some. Encoding takes the longest word that fits, else a byte.
+    script may say only some. Encoding takes the longest word that fits, else a byte. Words that
+    are `special` too are left out of decoded text unless a decoder is told to show them.
+
+    `template` is only looked at to tell how a model writes; `render` is what renders.
     """
 
     end_token = _BYTES
 
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        self.words = tuple(words)
+    def __init__(
+        self,
+        words: Iterable[str] = (),
+        *,
+        special: Collection[str] = (),
+        template: str = "",
+        traits: TemplateTraits | None = None,
+    ) -> None:
+        self.words = (*words, *special)
+        self.template = template
+        self.traits = traits if traits is not None else TemplateTraits()
+        self.declared_calls: str | None = None
         self._ids = {word.encode(): _BYTES + 1 + at for at, word in enumerate(self.words)}
         self._longest_first = sorted(self._ids, key=len, reverse=True)
+        self.special_tokens = {word: self._ids[word.encode()] for word in special}
         # How many prompts were built.
         self.builds = 0
 
@@ -36,25 +52,26 @@ class ScriptedTokenizer:
     def vocab_size(self) -> int:
         return _BYTES + 1 + len(self.words)
 
-    @property
-    def template(self) -> str:
-        return ""
+    def call_parser(self, name: str) -> CallParser | None:
+        return None
 
     def has_token(self, text: str) -> bool:
         return text in self.words
 
     def token_bytes(self, token: int) -> bytes:
-        return self.bytes_of(token)
+        return b"" if token in self.special_tokens.values() else self.bytes_of(token)
 
-    def render(self, prompt: Prompt) -> str:
-        return prompt.text if prompt.text is not None else _render(prompt)
-
-    def build(self, prompt: Prompt) -> tuple[int, ...]:
+    def render(self, prompt: Prompt, tools: Sequence[dict[str, Any]] = ()) -> str:
         """A turn is rendered as `role: content` and a newline; the answer's turn is opened."""
         self.builds += 1
         if prompt.tokens is not None:
+            return ""
+        return prompt.text if prompt.text is not None else _render(prompt)
+
+    def build(self, prompt: Prompt) -> tuple[int, ...]:
+        text = self.render(prompt)
+        if prompt.tokens is not None:
             return self._checked(prompt.tokens)
-        text = prompt.text if prompt.text is not None else _render(prompt)
         return self.encode(text) or (ord("\n"),)
 
     def _checked(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
@@ -80,18 +97,23 @@ class ScriptedTokenizer:
     def text(self, tokens: Iterable[int]) -> str:
         return b"".join(map(self.bytes_of, tokens)).decode(errors="replace")
 
-    def decoder(self, prompt: Prompt | None = None) -> ScriptedDecoder:
-        return ScriptedDecoder(self)
+    def decoder(
+        self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()
+    ) -> ScriptedDecoder:
+        return ScriptedDecoder(self, frozenset(self.special_tokens.values()) - shown)
 
 
 class ScriptedDecoder:
     """Holds the bytes of an unfinished character until the rest has come."""
 
-    def __init__(self, tokenizer: ScriptedTokenizer) -> None:
+    def __init__(self, tokenizer: ScriptedTokenizer, hidden: frozenset[int]) -> None:
         self._tokenizer = tokenizer
+        self._hidden = hidden
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, token: int) -> str:
+        if token in self._hidden:
+            return ""
         return self._utf8.decode(self._tokenizer.bytes_of(token))
 
     def flush(self) -> str:

@@ -160,6 +160,50 @@ def test_special_tokens_are_left_out_and_other_added_ones_are_text(
         assert text == ("" if token.special else token.content)
 
 
+# ---- special tokens that are shown --------------------------------------------------------
+
+MARKS = {"byte level": "<|im_start|>", **dict.fromkeys(KINDS[1:], "<s>")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(parts=st.lists(st.sampled_from(["the cat", " sat", "on", "  ", ".", "\n"]), max_size=6))
+@example(parts=["", "the cat"])
+@example(parts=["the cat", "", ""])
+def test_a_special_token_that_is_shown_stands_where_it_was_said(
+    tokenizers: dict[str, TextTokenizer], kind: str, parts: list[str]
+) -> None:
+    tokenizer, mark = tokenizers[kind], MARKS[kind]
+    number = tokenizer.special_tokens[mark]
+    tokens, texts = list[int](), list[str]()
+    for part in parts:
+        tokens += [*encoded(tokenizer, part), number]
+        texts.append(part)
+    shown = "".join(streamed(tokenizer.decoder(shown=frozenset({number})), tokens))
+    hidden = "".join(streamed(tokenizer.decoder(), tokens))
+    assert shown.count(mark) == len(parts)
+    assert shown.replace(mark, "").split() == hidden.split()
+    if kind == "byte level":
+        assert shown == "".join(f"{text}{mark}" for text in texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_others_stay_hidden(tokenizers: dict[str, TextTokenizer], kind: str) -> None:
+    tokenizer = tokenizers[kind]
+    numbers = set(tokenizer.special_tokens.values())
+    for number in numbers:
+        decoder = tokenizer.decoder(shown=frozenset(numbers - {number}))
+        assert "".join(streamed(decoder, [number])) == ""
+
+
+def test_showing_tokens_to_one_row_changes_nothing_for_another(
+    tokenizers: dict[str, TextTokenizer],
+) -> None:
+    tokenizer = tokenizers["byte level"]
+    number = tokenizer.special_tokens["<|im_start|>"]
+    tokenizer.decoder(shown=frozenset({number}))
+    assert "".join(streamed(tokenizer.decoder(), [number])) == ""
+
+
 # ---- where a text goes on -----------------------------------------------------------------
 
 
