@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
-from headrace.actors.choice import Pipeline
+from headrace.actors import tool_turns
+from headrace.actors.choice import Pipeline, ThoughtLimit
+from headrace.actors.dialect import Dialect, Marked
+from headrace.actors.prompting import merge_turns
 from headrace.actors.text.answer_pipeline import AnswerPipeline
-from headrace.actors.text.choice import choose_markup
-from headrace.actors.text.markup import Markup
+from headrace.actors.text.markup import TaggedMarkup
 from headrace.actors.text.parser import AnswerParser
 from headrace.actors.text.pipeline import TextPipeline
-from headrace.runtime.contracts import InferenceRequest, Sampling
+from headrace.actors.text.reasoning import Start
+from headrace.actors.thinking import template_arguments, wants_thinking
+from headrace.runtime.contracts import (
+    InferenceRequest,
+    Message,
+    Prompt,
+    Sampling,
+    ToolUse,
+    Warning_,
+)
 from headrace.runtime.ports import RowMask, Tokenizer
 
 
@@ -27,6 +38,32 @@ class Built:
     mask: RowMask | None = None
     # The answer ends after so many tool calls; None: it may go on.
     max_calls: int | None = None
+    thought_limit: ThoughtLimit | None = None
+    # What is served differently from what was asked.
+    warnings: tuple[Warning_, ...] = ()
+
+
+@attrs.frozen
+class Reading:
+    """How the answers to one prompt are read. `tools` are the arguments' schemas by name."""
+
+    marked: Marked | None = None
+    start: Start = "after"
+    tools: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def shown(self) -> frozenset[int]:
+        return frozenset() if self.marked is None else self.marked.shown
+
+    def parser(self) -> AnswerParser | None:
+        """None where nothing but text can come."""
+        if self.marked is None or (
+            self.start == "after"
+            and not self.tools
+            and isinstance(self.marked.markup, TaggedMarkup)
+        ):
+            return None
+        return AnswerParser(self.marked.markup, self.tools, self.start)
 
 
 class Answering:
@@ -35,15 +72,23 @@ class Answering:
     def __init__(self, tokenizer: Tokenizer, defaults: Mapping[str, Any]) -> None:
         self._tokenizer = tokenizer
         self._defaults = defaults
-        self._markup: Markup | None = choose_markup(tokenizer.template, tokenizer.has_token)
+        self._dialect = Dialect.of(tokenizer)
 
     def build(self, request: InferenceRequest) -> Built:
         """Raises `RequestError`: what is wrong with the prompt."""
-        tokens = self._tokenizer.build(request.prompt)
-        pipelines = tuple(self._pipeline(request) for _ in range(request.n))
+        if request.prompt.messages is None:
+            tokens, reading = self._tokenizer.build(request.prompt), Reading()
+        else:
+            tokens, reading = self._conversation(request)
+        pipelines = tuple(self._pipeline(request, reading) for _ in range(request.n))
         single = request.tools is not None and not request.tools.parallel
-        sampling = self._sampling(request)
-        return Built(tokens, sampling, pipelines, max_calls=1 if single else None)
+        return Built(
+            tokens,
+            self._sampling(request),
+            pipelines,
+            max_calls=1 if single else None,
+            thought_limit=self._thought_limit(request, reading),
+        )
 
     def _sampling(self, request: InferenceRequest) -> Sampling:
         """What the client set, else what the model's makers advise."""
@@ -52,24 +97,83 @@ class Answering:
         }
         return attrs.evolve(request.sampling, **advised)
 
-    def _pipeline(self, request: InferenceRequest) -> Pipeline:
+    def _conversation(self, request: InferenceRequest) -> tuple[tuple[int, ...], Reading]:
+        use = request.tools
+        if use is not None and use.choice == "none":
+            use = None
+        prompt, tools = self._prompt(request, use)
+        text = self._tokenizer.render(prompt, tools)
+        marked = self._dialect.plain if use is None else self._dialect.calling
+        if marked is None:
+            return self._tokenizer.encode(text), Reading()
+        begun = _begun(prompt)
+        start = marked.markup.start(text, begun)
+        if start == "inside" and not begun and _without_thoughts(request):
+            # The template opens the block whatever it is told.
+            text, start = text + marked.markup.closing, "after"
+        elif start == "before" and wants_thinking(request) is False:
+            start = "after"
+        return self._tokenizer.encode(text), Reading(marked, start, _callable(use))
+
+    def _prompt(
+        self, request: InferenceRequest, use: ToolUse | None
+    ) -> tuple[Prompt, list[dict[str, Any]]]:
+        """The prompt in the form that the template takes, and the tools that it is to show."""
+        messages = request.prompt.messages or ()
+        tools: list[dict[str, Any]] = []
+        if self._dialect.described:
+            messages = tool_turns.written_out(messages)
+            if use is not None:
+                messages = (*messages, tool_turns.described(use.tools))
+        else:
+            traits = self._tokenizer.traits
+            messages = tool_turns.arranged(messages, traits)
+            tools = [] if use is None else tool_turns.offered(use.tools)
+            if tools and traits.tools_beside_system:
+                messages = (*messages, Message("system", ""))
+        args = template_arguments(request)
+        return attrs.evolve(request.prompt, messages=messages, template_args=args), tools
+
+    def _pipeline(self, request: InferenceRequest, reading: Reading) -> Pipeline:
         """The plainest one that will do: most rows have neither markup nor scores."""
-        decoder = self._tokenizer.decoder(request.prompt)
-        parser = self._parser(request)
+        decoder = self._tokenizer.decoder(request.prompt, reading.shown)
+        parser = reading.parser()
         if parser is None and request.logprobs is None:
             return TextPipeline(decoder, request.stop)
-        token_bytes = None if request.logprobs is None else self._tokenizer.token_bytes
+        token_bytes = None if request.logprobs is None else self._token_bytes(reading.shown)
         return AnswerPipeline(decoder, request.stop, parser, token_bytes=token_bytes)
 
-    def _parser(self, request: InferenceRequest) -> AnswerParser | None:
-        if self._markup is None or request.prompt.messages is None:
+    def _thought_limit(self, request: InferenceRequest, reading: Reading) -> ThoughtLimit | None:
+        tokens = request.thinking.budget_tokens
+        closing = "" if reading.marked is None else reading.marked.markup.closing
+        if tokens is None or not closing or reading.start == "after":
             return None
-        schemas = {}
-        if request.tools is not None and request.tools.choice != "none":
-            schemas = {tool.name: tool.parameters or {} for tool in request.tools.tools}
-        last = request.prompt.messages[-1]
-        begun = last.content if request.prompt.continue_final else ""
-        start = self._markup.start(self._tokenizer.render(request.prompt), begun)
-        if request.thinking.enabled is False:
-            start = "after"
-        return AnswerParser(self._markup, schemas, start)
+        return ThoughtLimit(tokens, self._tokenizer.encode(closing))
+
+    def _token_bytes(self, shown: frozenset[int]) -> Callable[[int], bytes]:
+        """The bytes of a token where these special tokens are shown as their text."""
+        special = self._tokenizer.special_tokens.items()
+        texts = {number: text.encode() for text, number in special if number in shown}
+        plain = self._tokenizer.token_bytes
+        return lambda token: texts.get(token) or plain(token)
+
+
+def _callable(use: ToolUse | None) -> dict[str, Any]:
+    """The schemas of the tools that an answer may call."""
+    if use is None:
+        return {}
+    return {
+        tool.name: tool.parameters or {}
+        for tool in use.tools
+        if not use.named or tool.name in use.named
+    }
+
+
+def _begun(prompt: Prompt) -> str:
+    """What the prompt already holds of the answer."""
+    turns = merge_turns(prompt.messages or ())
+    return turns[-1].content if prompt.continue_final and turns else ""
+
+
+def _without_thoughts(request: InferenceRequest) -> bool:
+    return wants_thinking(request) is False or request.thinking.budget_tokens == 0

@@ -32,6 +32,8 @@ class Pipeline(Protocol):
     @property
     def matched_stop(self) -> str | None: ...
     @property
+    def in_reasoning(self) -> bool: ...
+    @property
     def reasoning_tokens(self) -> int: ...
     def add(self, token: int) -> PipelineOut: ...
     def finish(self, *, cut: bool = False) -> PipelineOut: ...
@@ -41,6 +43,14 @@ class Pieces(Protocol):
     """What a token's own bytes are."""
 
     def token_bytes(self, token: int) -> bytes: ...
+
+
+@attrs.frozen
+class ThoughtLimit:
+    """After so many tokens of reasoning the block is closed by these."""
+
+    tokens: int
+    closing: tuple[int, ...]
 
 
 @attrs.define(eq=False)
@@ -54,6 +64,7 @@ class Choice:
     end_tokens: frozenset[int]
     pieces: Pieces
     max_calls: int | None = None
+    thought_limit: ThoughtLimit | None = None
     # Tokens drawn by the engine, the end token included.
     sampled: int = 0
     end_tokens_seen: int = 0
@@ -83,16 +94,28 @@ class Choice:
             self._scores.append(drawn.scores)
         out = self.pipeline.add(drawn.token)
         events = self._events(out)
-        if out.stopped:
-            return [*events, self._end("stop")]
-        if self.max_calls is not None and self._calls_ended >= self.max_calls:
+        if out.stopped or self._has_called_enough:
             return [*events, self._end("stop")]
         if self.sampled >= self.max_tokens:
             return [*events, *self._finish("length")]
         return events
 
+    def take_forced(self) -> tuple[int, ...]:
+        """Tokens that the engine is to say next, once: the block has used up its limit."""
+        limit = self.thought_limit
+        if limit is None or not self.pipeline.in_reasoning:
+            return ()
+        if self.pipeline.reasoning_tokens < limit.tokens:
+            return ()
+        self.thought_limit = None
+        return limit.closing
+
+    @property
+    def _has_called_enough(self) -> bool:
+        return self.max_calls is not None and self._calls_ended >= self.max_calls
+
     def _finish(self, reason: FinishReason) -> list[Event]:
-        """Let go of held text, which may itself complete a stop string."""
+        """Let go of held text, which may itself complete a stop string or the last call."""
         rest = self.pipeline.finish(cut=reason == "length")
         events = self._events(rest)
         return [*events, self._end("stop" if rest.stopped else reason)]
@@ -104,12 +127,15 @@ class Choice:
         return self.ended
 
     def _events(self, out: PipelineOut) -> list[Event]:
-        if not out.events:
-            if not out.text:
-                return []
-            return [Delta(out.text, self._told(), self.index, self._scored(out))]
         scored = self._scored(out)
+        if not out.events:
+            if not out.text and not scored:
+                return []
+            return [Delta(out.text, self._told(), self.index, scored)]
         events: list[Event] = []
+        if scored and not any(isinstance(event, Text) for event in out.events):
+            # A token that began as text is only now known to go no further as such.
+            events.append(Delta("", 0, self.index, scored))
         for event in out.events:
             match event:
                 case Text(text):
@@ -124,6 +150,8 @@ class Choice:
                 case CallOver(index):
                     self._calls_ended += 1
                     events.append(CallEnded(index, self.index))
+                    if self._has_called_enough:
+                        break
         return events
 
     def _told(self) -> int:
@@ -131,6 +159,8 @@ class Choice:
         return held
 
     def _scored(self, out: PipelineOut) -> tuple[ScoredToken, ...]:
+        if not out.shares:
+            return ()
         return tuple(self._score(share.bytes, self._scores[share.index]) for share in out.shares)
 
     def _score(self, shown: bytes, scores: TokenScores) -> ScoredToken:

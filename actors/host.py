@@ -46,12 +46,12 @@ class Seat:
         self.sampled_tokens = 0
         self._tell = tell
         self._on_event = on_event
-        self._prepared: Reply[int] = Reply()
+        self._prepared: Reply[Prepared] = Reply()
         self._known = False
         self._ended = trio.Event()
 
-    async def prepare(self, request: InferenceRequest) -> int:
-        """Build the prompt; its length in tokens. Raises `RequestError`."""
+    async def prepare(self, request: InferenceRequest) -> Prepared:
+        """Build the prompt. Raises `RequestError`."""
         self._known = True
         self._tell(Prepare(self.ticket, request))
         return await self._prepared.wait()
@@ -65,8 +65,8 @@ class Seat:
 
     def take(self, item: Outgoing) -> None:
         match item:
-            case Prepared(prompt_tokens):
-                self._prepared.set(prompt_tokens)
+            case Prepared():
+                self._prepared.set(item)
             case Refused(error):
                 self._prepared.fail(RequestError.of(error))
             case Decoding():

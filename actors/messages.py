@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from headrace.runtime.contracts import Event, InferenceRequest
+from headrace.runtime.contracts import Event, InferenceRequest, Warning_
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.ports import Memory
 
@@ -56,9 +56,10 @@ ToModel: TypeAlias = Prepare | Submit | Cancel
 
 @attrs.frozen
 class Prepared:
-    """The prompt is built; it has this many tokens."""
+    """The prompt is built; it has this many tokens. `warnings` are for the client."""
 
     prompt_tokens: int
+    warnings: tuple[Warning_, ...] = ()
 
 
 @attrs.frozen

@@ -98,6 +98,8 @@ class Model:
         self._running: dict[int, tuple[Row, Choice]] = {}
         self._joining: list[Row] = []
         self._leaving: list[tuple[Row, Choice]] = []
+        # What rows are to say with their next tokens.
+        self._forced: dict[int, tuple[int, ...]] = {}
         self._items: list[tuple[Ticket, Outgoing]] = []
         self._figures = Figures()
         self._published = Figures()
@@ -168,7 +170,7 @@ class Model:
             self._end(row)
         else:
             row.built = message.result
-            self._emit(row, Prepared(row.prompt_tokens))
+            self._emit(row, Prepared(row.prompt_tokens, row.built.warnings))
 
     def _on_submit(self, message: Submit) -> None:
         row = self._rows.get(message.ticket)
@@ -220,13 +222,17 @@ class Model:
         for row in joining:
             for choice in row.choices:
                 self._running[choice.number] = (row, choice)
-        turn, kv_bytes = await self._on_engine(self._run_step, [row.spec() for row in joining])
+        forced, self._forced = self._forced, {}
+        specs = [row.spec() for row in joining]
+        turn, kv_bytes = await self._on_engine(self._run_step, specs, forced)
         self._after(turn, kv_bytes)
         if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
             await self._measure()
 
-    def _run_step(self, joining: list[RowSpec]) -> tuple[Turn, int]:
-        return self._batch.step(joining), self._batch.kv_bytes()
+    def _run_step(
+        self, joining: list[RowSpec], forced: dict[int, tuple[int, ...]]
+    ) -> tuple[Turn, int]:
+        return self._batch.step(joining, forced), self._batch.kv_bytes()
 
     async def _on_engine(self, fn: Callable[..., T], *args: Any) -> T:
         with trio.move_on_after(self._step_seconds):
@@ -253,6 +259,8 @@ class Model:
                 self._emit(row, event)
             if choice.ended is not None:
                 self._leave_one(row, choice)
+            elif forced := choice.take_forced():
+                self._forced[choice.number] = forced
         for failure in result.failed:
             self._on_failed(failure)
 

@@ -43,6 +43,7 @@ class Row:
                 tokenizer.end_tokens,
                 tokenizer,
                 self.built.max_calls,
+                self.built.thought_limit,
             )
             for index, (number, pipeline) in enumerate(
                 zip(numbers, self.built.pipelines, strict=True)
@@ -67,7 +68,7 @@ class Row:
         if self.over:
             return []
         events = choice.on_token(drawn)
-        if all(choice.ended for choice in self.choices):
+        if choice.ended is not None and all(other.ended for other in self.choices):
             events.append(self._finished())
         return events
 

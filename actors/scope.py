@@ -79,8 +79,11 @@ async def _held(stages: Stages, generation: Generation) -> None:
             async with stages.registry.lease(ticket, model_id) as lease:
                 generation.stage = "queued"
                 async with lease.host.seat(ticket, generation.put) as seat:
-                    prompt_tokens = await seat.prepare(request)
-                    plan = await place.admit(lease.info, prompt_tokens, request.max_tokens)
+                    prepared = await seat.prepare(request)
+                    prompt_tokens = prepared.prompt_tokens
+                    plan = await place.admit(
+                        lease.info, prompt_tokens, request.max_tokens, request.n
+                    )
                     queue.deadline = math.inf
                     generation.admitted(
                         seat,
@@ -89,7 +92,7 @@ async def _held(stages: Stages, generation: Generation) -> None:
                             prompt_tokens,
                             plan.max_tokens,
                             lease.info.fingerprint,
-                            (*route.warnings, *plan.warnings),
+                            (*route.warnings, *prepared.warnings, *plan.warnings),
                         ),
                     )
                     seat.submit(plan.take())

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import msgspec
+import regex
 
 from headrace.actors.text.calls import Answer, Pattern
 from headrace.actors.text.json_value import read_text
@@ -27,6 +28,12 @@ class ParsedCalls:
     sections: tuple[str, ...] = ()
     closers: tuple[str, ...] = ()
     bare: bool = False
+
+    @classmethod
+    def between(cls, opener: str, closer: str, parse: ParseCalls) -> ParsedCalls:
+        """Calls that stand between two marks."""
+        close = regex.compile(regex.escape(closer))
+        return cls((opener,), close, parse, closers=(closer,))
 
     def call(self, answer: Answer) -> Steps[None]:
         body = list[str]()

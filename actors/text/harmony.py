@@ -25,11 +25,20 @@ CHANNEL = regex.compile(r"<\|channel\|>\s*(\w+)")
 # A message ends with a mark of its own, or where the next header begins.
 END = regex.compile(r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel)\|>)")
 CLOSE = regex.compile(r"(?=<\|(?:end|call|return|start|channel)\|>)")
+NAMES = ("start", "channel", "constrain", "message", "end", "call", "return")
+MARKS = frozenset(f"<|{name}|>" for name in NAMES)
 
 
 @attrs.frozen
 class HarmonyMarkup:
     """Analysis is reasoning; the final message and commentary to nobody in particular are text."""
+
+    @property
+    def closing(self) -> str:
+        return "<|end|><|start|>assistant<|channel|>final<|message|>"
+
+    def shows(self, token: str) -> bool:
+        return token in MARKS
 
     def start(self, prompt: str, begun: str = "") -> Start:
         if prompt.rstrip().endswith("<|channel|>analysis<|message|>"):

@@ -8,12 +8,20 @@ import attrs
 import regex
 
 from headrace.actors.text.calls import NEVER, Answer, CallFormat, Pattern
+from headrace.actors.text.formats import INNER_MARKS
 from headrace.actors.text.reader import Steps
 from headrace.actors.text.reasoning import ReasoningMarks, Start, read_block
 
 
 class Markup(Protocol):
     """The grammar of one model's answers."""
+
+    @property
+    def closing(self) -> str:
+        """What ends a hidden block from outside and leads on to text; "" without such blocks."""
+
+    def shows(self, token: str) -> bool:
+        """Whether this special token is part of the grammar, so that its text must be read."""
 
     def start(self, prompt: str, begun: str = "") -> Start:
         """The state that a rendered prompt leaves. `begun` is the part of the assistant's own
@@ -29,6 +37,18 @@ class TaggedMarkup:
 
     reasoning: ReasoningMarks | None = None
     calls: CallFormat | None = None
+
+    @property
+    def closing(self) -> str:
+        return "" if self.reasoning is None else f"\n{self.reasoning.close}\n\n"
+
+    def shows(self, token: str) -> bool:
+        marks = list[str]()
+        if self.reasoning is not None:
+            marks += (self.reasoning.open, self.reasoning.close, *self.reasoning.ended_by)
+        if self.calls is not None:
+            marks += (*self.calls.openers, *self.calls.sections, *self.calls.closers, *INNER_MARKS)
+        return any(token in mark for mark in marks)
 
     def start(self, prompt: str, begun: str = "") -> Start:
         return "after" if self.reasoning is None else self.reasoning.start(prompt, begun)

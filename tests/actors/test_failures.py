@@ -186,7 +186,7 @@ class TestThePromptCannotBeBuilt:
         self, autojump_clock: MockClock
     ) -> None:
         class Strict(ScriptedTokenizer):
-            def build(self, prompt: Prompt) -> tuple[int, ...]:
+            def render(self, prompt: Prompt, tools: object = ()) -> str:
                 raise RequestError(Code.TEMPLATE_ERROR, "Roles must alternate.", param="messages")
 
         async with open_scene(ScriptedModel(tokenizer=Strict())) as scene:
@@ -200,7 +200,7 @@ class TestThePromptCannotBeBuilt:
         self, autojump_clock: MockClock
     ) -> None:
         class Broken(ScriptedTokenizer):
-            def build(self, prompt: Prompt) -> tuple[int, ...]:
+            def render(self, prompt: Prompt, tools: object = ()) -> str:
                 raise KeyError("merges.txt")
 
         async with open_scene(ScriptedModel(tokenizer=Broken())) as scene:

@@ -1,0 +1,55 @@
+"""Who decides whether a request thinks, and what its template hears of it (wire contract 3.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.actors.thinking import template_arguments, wants_thinking
+from headrace.runtime.contracts import InferenceRequest, Prompt, Sampling, Thinking
+
+UNSAID = Thinking()
+
+
+def request(thinking: Thinking = UNSAID, **args: Any) -> InferenceRequest:
+    prompt = Prompt(messages=(), template_args=args)
+    return InferenceRequest("r", None, prompt, Sampling(0), thinking=thinking)
+
+
+def test_it_is_left_to_the_template_where_nobody_says() -> None:
+    assert wants_thinking(request()) is None
+    assert template_arguments(request(mood="sad")) == {"mood": "sad"}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_switch_is_passed_on(enabled: bool) -> None:
+    asked = request(Thinking(enabled))
+    assert wants_thinking(asked) is enabled
+    assert template_arguments(asked) == {"enable_thinking": enabled}
+
+
+@pytest.mark.parametrize(
+    ("effort", "wanted"), [("none", False), ("minimal", True), ("high", True), ("max", True)]
+)
+def test_an_effort_is_a_switch_and_is_told_in_any_case(effort: str, wanted: bool) -> None:
+    asked = request(Thinking(effort=effort))
+    assert wants_thinking(asked) is wanted
+    assert template_arguments(asked) == {"enable_thinking": wanted, "reasoning_effort": effort}
+
+
+def test_the_switch_comes_before_the_effort() -> None:
+    asked = request(Thinking(enabled=False, effort="high"))
+    assert template_arguments(asked) == {"enable_thinking": False, "reasoning_effort": "high"}
+
+
+def test_what_the_client_tells_the_template_itself_comes_first() -> None:
+    asked = request(Thinking(True, "high"), enable_thinking=False, reasoning_effort="low")
+    assert wants_thinking(asked) is False
+    assert template_arguments(asked) == {"enable_thinking": False, "reasoning_effort": "low"}
+
+
+def test_null_leaves_the_switch_to_the_template() -> None:
+    asked = request(Thinking(True), enable_thinking=None)
+    assert wants_thinking(asked) is None
+    assert template_arguments(asked) == {}
