@@ -74,7 +74,8 @@ class Crowd:
         # Mostly the first model, or nobody would get beyond a swap.
         model = self.models[draw.random() < 0.2]
         text = prompt(1500 if phase == "prefilling" else 30, number)
-        fields = {"model": model, "max_tokens": 400, "stream": draw.random() < 0.7}
+        stream = draw.random() < 0.7
+        fields: dict[str, Any] = {"model": model, "max_tokens": 400, "stream": stream}
         with socket.create_connection(("127.0.0.1", self.port), timeout=120) as client:
             client.sendall(chat(text, f"leaves-{number}", ignore_eos=True, **fields))
             self.left[self.seen(f"leaves-{number}", phase)] += 1

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 from _second import default_folder, second_folder
@@ -46,7 +47,7 @@ class Stream:
             self.read_one(f"gap-{number}")
 
     def read_one(self, name: str) -> None:
-        fields = {"max_tokens": 2000, "ignore_eos": True, "stream": True, "temperature": 0}
+        fields: dict[str, Any] = {"max_tokens": 2000, "ignore_eos": True, "stream": True}
         seen = b""
         with self.server.connect() as client:
             client.sendall(chat(PROMPT, name, **fields))
