@@ -62,8 +62,10 @@ def objects() -> Counter[str]:
     counts: Counter[str] = Counter()
     for found in gc.get_objects():
         kind = type(found)
-        if kind.__module__.startswith("headrace.") and not kind.__module__.startswith(_RECORDS):
-            counts[f"{kind.__module__}.{kind.__qualname__}"] += 1
+        # Classes made by foreign code may have anything for a module.
+        module = str(kind.__module__)
+        if module.startswith("headrace.") and not module.startswith(_RECORDS):
+            counts[f"{module}.{kind.__qualname__}"] += 1
     return counts
 
 
