@@ -8,7 +8,15 @@ import trio
 
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.ports import RowSpec
-from headrace.runtime.testing import Baseline, PortMisuse, ScriptedLoader, ScriptedModel, tasks
+from headrace.runtime.sink import StreamSink
+from headrace.runtime.testing import (
+    Baseline,
+    PortMisuse,
+    ScriptedLoader,
+    ScriptedModel,
+    objects,
+    tasks,
+)
 
 
 @attrs.define
@@ -64,3 +72,23 @@ async def test_rows_and_misuse_of_an_engine_are_found() -> None:
 
     assert found[0].startswith("row 5 is still in <ScriptedEngine")
     assert found[1] == "port misused: row 6 is not in the batch"
+
+
+def test_objects_of_ours_are_counted_while_they_live() -> None:
+    class Odd:
+        """A class without a proper module, as foreign code may make."""
+
+    Odd.__module__ = property(lambda self: None)  # type: ignore[assignment]
+    name = "headrace.runtime.sink.StreamSink"
+    odd, before = Odd(), objects()[name]
+
+    sink = StreamSink()
+    assert objects()[name] == before + 1
+    del sink, odd
+    assert objects()[name] == before
+
+
+def test_what_the_kit_records_is_not_counted() -> None:
+    model = ScriptedModel()
+    assert not any(name.startswith("headrace.runtime.testing.") for name in objects())
+    del model
