@@ -18,7 +18,11 @@ from trio.testing import MockClock
 from headrace.actors.answering import Answering
 from headrace.actors.engine.call_parsers import call_parser
 from headrace.actors.engine.template import ChatTemplate
+from headrace.actors.host import Host
+from headrace.actors.messages import Delivery, Ended, Figures, Prepared, ToModel
 from headrace.actors.row import Row
+from headrace.actors.spec import ModelSpec
+from headrace.actors.wire import ITEMS
 from headrace.runtime.contracts import (
     CallArguments,
     CallEnded,
@@ -35,6 +39,7 @@ from headrace.runtime.contracts import (
     Thinking,
     Tool,
     ToolUse,
+    Warning_,
 )
 from headrace.runtime.ports import CallParser, RowToken, TokenScores
 from headrace.runtime.testing import Script, ScriptedModel
@@ -42,6 +47,7 @@ from headrace.runtime.testing.runtime import ask
 from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.templates import TEMPLATES
 from headrace.runtime.testing.tokens import ScriptedTokenizer
+from headrace.runtime.trace import Trace
 
 HI = Message("user", "Hi")
 ADD = Tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}}, "Adds.")
@@ -549,6 +555,19 @@ async def test_a_block_is_closed_when_its_budget_is_used_up(
     assert finished.usage.reasoning_tokens == budget + len(closing)
 
 
+async def test_analysis_is_closed_by_going_on_to_the_final_message(
+    autojump_clock: MockClock,
+) -> None:
+    tokenizer = Templated("harmony", special=SPECIALS["harmony"])
+    request = asked(thinking=Thinking(budget_tokens=20), max_tokens=50)
+    header = "<|channel|>analysis<|message|>"
+    events = await answered(tokenizer, request, header + "x" * 99)
+    thought = 20 - len(tokenizer.encode(header))
+    closing = tokenizer.encode("<|end|><|start|>assistant<|channel|>final<|message|>")
+    rest = 50 - 20 - len(closing)
+    assert Said.of(events) == Said("x" * rest, "x" * thought, reason="length")
+
+
 async def test_a_block_that_ends_within_its_budget_is_left_alone(
     autojump_clock: MockClock,
 ) -> None:
@@ -565,3 +584,20 @@ async def test_a_budget_of_nothing_closes_the_block_at_once(autojump_clock: Mock
     text = "<think>"
     events = await answered(Templated("thinking", special=["<think>"]), request, text + "Two.")
     assert Said.of(events) == Said("Two.")
+
+
+async def test_what_is_served_differently_is_told_with_the_prompt(
+    autojump_clock: MockClock,
+) -> None:
+    """On its way from the model to the client, also where that is between two processes."""
+    warning = Warning_("schema_not_enforced", "some keywords are left out", "tools")
+    spec = ModelSpec("m", "m")
+    host = Host(spec, Trace(), end_seconds=1, on_measured=lambda model, measured: None)
+    prepared = ITEMS.decode(ITEMS.encode(Prepared(3, (warning,))))
+
+    def tell(message: ToModel) -> None:
+        host.deliver(Delivery((("t", prepared), ("t", Ended())), Figures()))
+
+    host.open(ScriptedModel().info(), tell)
+    async with host.seat("t", lambda event: None) as seat:
+        assert await seat.prepare(asked()) == Prepared(3, (warning,))
