@@ -13,9 +13,6 @@ from headrace.runtime.errors import Code, RequestError
 
 # What asks for it, by the name that a client knows it by.
 UNBUILT: dict[str, Callable[[InferenceRequest], bool]] = {
-    "tools": lambda request: request.tools is not None and request.tools.choice != "none",
-    "reasoning_budget": lambda request: request.thinking.budget_tokens is not None,
-    "response_format": lambda request: request.constraint is not None,
     "echo": lambda request: request.echo,
     "max_tokens": lambda request: request.max_tokens == 0,
 }

@@ -25,7 +25,8 @@ TOOLS = (Tool("add"),)
 ASKING: dict[str, dict[str, Any]] = {
     "n": {"n": 2},
     "logprobs": {"logprobs": 0},
-    "tools": {"tools": ToolUse(TOOLS)},
+    "tools": {"tools": ToolUse((Tool("add", strict=True),))},
+    "tool_choice": {"tools": ToolUse(TOOLS, "required")},
     "reasoning_budget": {"thinking": Thinking(budget_tokens=0)},
     "response_format": {"constraint": Constraint("json_object")},
     "echo": {"echo": True},
@@ -38,7 +39,9 @@ def asking(name: str) -> InferenceRequest:
 
 
 def test_a_plain_request_can_be_done() -> None:
-    check_built([PLAIN, attrs.evolve(PLAIN, max_tokens=1, tools=ToolUse(TOOLS, "none"))])
+    strict = (Tool("add", strict=True),)
+    for tools in (ToolUse(TOOLS), ToolUse(TOOLS, "none"), ToolUse(strict, "none")):
+        check_built([PLAIN, attrs.evolve(PLAIN, max_tokens=1, tools=tools)])
 
 
 @pytest.mark.parametrize("name", UNBUILT)
