@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import openai
 import pytest
 import trio
+from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from headrace.runtime.ports import RowSpec
 from headrace.runtime.testing import Script, ScriptedModel
@@ -83,6 +85,62 @@ class TestChat:
             return caught.value.param
 
         assert await ask(story) == param
+
+
+class TestTools:
+    TOOLS: ClassVar[list[Any]] = [{"type": "function", "function": {"name": "add"}}]
+    CALLS = "".join(
+        f'<tool_call>\n{{"name": "add", "arguments": {{"a": {a}}}}}\n</tool_call>\n' for a in (1, 2)
+    )
+
+    async def read(self, said: str, **fields: Any) -> list[Any]:
+        """The first choice, once whole and once as the stream helper puts it together."""
+
+        def story(client: openai.OpenAI) -> list[Any]:
+            asked = CHAT | {"tools": self.TOOLS} | fields
+            plain = client.chat.completions.create(**asked)
+            with client.chat.completions.create(**asked, stream=True) as stream:
+                state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
+                for chunk in stream:
+                    state.handle_chunk(chunk)
+            return [plain.choices[0], state.current_completion_snapshot.choices[0]]
+
+        return await ask(story, says(said))
+
+    @staticmethod
+    def calls(choice: Any) -> list[tuple[str, str]]:
+        called = choice.message.tool_calls or ()
+        return [(call.function.name, call.function.arguments) for call in called]
+
+    async def test_calls_come_out_of_a_stream_as_of_a_whole_answer_l1_l3_l4(self) -> None:
+        plain, streamed = await self.read("I add. " + self.CALLS)
+        for choice in (plain, streamed):
+            ids = {call.id for call in choice.message.tool_calls}
+            assert [re.fullmatch("call_[0-9a-f]{24}", call_id) is None for call_id in ids] == [
+                False,
+                False,
+            ]
+            assert self.calls(choice) == [("add", '{"a": 1}'), ("add", '{"a": 2}')]
+            assert choice.message.content.strip() == "I add."
+            assert choice.finish_reason == "tool_calls"
+
+    async def test_one_call_is_enough_where_only_one_is_wanted(self) -> None:
+        for choice in await self.read(self.CALLS, parallel_tool_calls=False):
+            assert self.calls(choice) == [("add", '{"a": 1}')]
+            assert not choice.message.content
+
+    async def test_a_call_that_is_cut_is_no_text_h7_l5(self) -> None:
+        for choice in await self.read(self.CALLS, max_tokens=45):
+            ((name, arguments),) = self.calls(choice)
+            assert name == "add"
+            assert '{"a": 1}'.startswith(arguments)
+            assert not choice.message.content
+            assert choice.finish_reason == "length"
+
+    async def test_without_leave_to_call_it_is_all_text(self) -> None:
+        for choice in await self.read(self.CALLS, tool_choice="none"):
+            assert not self.calls(choice)
+            assert "add" in choice.message.content
 
 
 class TestCompletions:
