@@ -11,7 +11,10 @@ from headrace.actors.residency import Residency
 from headrace.runtime.errors import Code
 
 # In bytes, under a budget of 100: two large ones never fit together.
-SIZES = {"m": 60, "m2": 60, "m3": 60, "small": 30, "tiny": 10, "huge": 130, "left": 50, "right": 50}
+SIZES = {
+    "m": 60, "m2": 60, "m3": 60, "left": 50, "right": 50, "third": 50,
+    "tiny": 10, "twenty": 20, "small": 30, "thirty": 30, "forty": 40, "ninety": 90, "huge": 130,
+}  # fmt: skip
 
 
 class Owner:
@@ -214,6 +217,39 @@ def test_a_newcomer_cannot_take_the_room_that_a_waiting_model_needs(owner: Owner
     assert owner.unloaded("small") == [Load("huge", 130)]
 
 
+def test_a_newcomer_does_not_send_away_what_a_waiting_model_will_send_away_itself() -> None:
+    # Given a waiter for the end of two models, one of which is idle
+    owner = Owner().resident("forty", "left")
+    owner.acquire("t1", "left")
+    owner.acquire("t2", "ninety")
+    assert set(owner.residency.snapshot().victims) == {"forty", "left"}
+    # Then the idle one stays until both can go
+    assert owner.acquire("t3", "twenty") == []
+    assert owner.state("forty") == "ready"
+
+
+def test_a_model_too_large_for_the_budget_sends_nobody_away_before_its_turn(owner: Owner) -> None:
+    owner.resident("tiny", "m")
+    assert owner.acquire("t1", "m2") == [Unload("m", "evicted")]
+    assert owner.acquire("t2", "huge") == []
+    assert owner.unloaded("m") == [Load("m2", 60)]
+
+
+def test_more_waiters_for_a_model_make_no_more_room_for_it(owner: Owner) -> None:
+    owner.resident("left", "right")
+    assert owner.acquire("t1", "third") == [Unload("left", "evicted")]
+    assert owner.acquire("t2", "third") == []
+
+
+def test_a_busy_model_is_waited_for_only_if_idle_ones_do_not_help_enough(owner: Owner) -> None:
+    owner.resident("small", "thirty", "forty")
+    owner.acquire("t1", "thirty")
+    owner.acquire("t2", "forty")
+    # 60 bytes: the idle `small` gives 30, so one busy model is enough, the older one
+    owner.acquire("t3", "m")
+    assert owner.residency.snapshot().victims == ("thirty", "small")
+
+
 def test_a_load_that_nobody_waits_for_any_more_gives_way(owner: Owner) -> None:
     owner.acquire("t1", "m")
     owner.acquire("t2", "m2")
@@ -244,6 +280,15 @@ def test_a_busy_model_takes_so_many_leases_past_a_waiter_and_no_more() -> None:
     assert owner.release("waits") == [Unload("m2", "evicted")]
     assert owner.unloaded("m2") == [Load("m", 60)]
     assert owner.loaded("m") == [Grant("t4", "m")]
+
+
+def test_who_came_before_the_waiter_does_not_overtake_it() -> None:
+    owner = Owner(overtakes=1)
+    for ticket, model in [("t1", "m"), ("t2", "m"), ("waits", "m2"), ("t3", "m"), ("t4", "m")]:
+        owner.acquire(ticket, model)
+    # Only the third comes past the waiter, and that is one
+    assert owner.loaded("m") == [Grant("t1", "m"), Grant("t2", "m"), Grant("t3", "m")]
+    assert owner.residency.waiting_count == 2
 
 
 def test_when_the_waiter_leaves_those_held_back_go_on() -> None:
@@ -278,6 +323,18 @@ def test_the_wait_does_not_wander_between_busy_models() -> None:
     assert owner.acquire("r3", "right") == []
     assert owner.acquire("l2", "left") == [Grant("l2", "left")]
     assert owner.release("r2") == [Unload("right", "evicted")]
+
+
+def test_a_model_that_is_no_longer_in_the_way_takes_leases_again() -> None:
+    owner = Owner(overtakes=0).resident("left", "right")
+    owner.acquire("l1", "left")
+    owner.acquire("r1", "right")
+    owner.acquire("waits", "ninety")
+    assert owner.acquire("l2", "left") == []
+    # When it turns out to be so small that the other's end will do
+    shrunk = owner.take(owner.residency.measured("left", 5, owner.now))
+    assert shrunk == [Grant("l2", "left")]
+    assert owner.residency.snapshot().victims == ("right",)
 
 
 @given(overtakes=st.integers(0, 4), data=st.data())
@@ -404,6 +461,13 @@ def test_unload_of_what_is_not_there_or_going_already_is_no_error(owner: Owner) 
     assert owner.residency.unload("m", owner.now) == ("unloading", [])
 
 
+def test_a_model_that_goes_is_not_loaded_a_second_time_beside_itself(owner: Owner) -> None:
+    owner.resident("tiny")
+    owner.take(owner.residency.unload("tiny", owner.now)[1])
+    assert owner.acquire("t", "tiny") == []
+    assert owner.unloaded("tiny") == [Load("tiny", 10)]
+
+
 def test_a_pinned_model_is_unloaded_by_force_and_its_pin_is_off(owner: Owner) -> None:
     owner.resident("m")
     owner.residency.pin("m", owner.now)
@@ -496,6 +560,12 @@ def test_a_model_larger_than_its_estimate_is_estimated_by_what_it_took(owner: Ow
     owner.release("t2")
     assert owner.acquire("t3", "small") == [Unload("m", "evicted")]
     assert owner.unloaded("m") == [Load("small", 45)]
+
+
+def test_a_respawn_sets_aside_what_the_load_before_took(owner: Owner) -> None:
+    owner.acquire("t", "small")
+    owner.take(owner.residency.loaded("small", 45, owner.now))
+    assert owner.died("small")[1:] == [Load("small", 45)]
 
 
 def test_growth_above_the_budget_sends_idle_models_away(owner: Owner) -> None:
