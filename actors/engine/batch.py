@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
+from mlx.nn.layers.base import Module
 
 from headrace.actors.engine import kv, memory, prefill
+from headrace.actors.engine.attention import group_query_heads
 from headrace.actors.engine.decode import Batch, LookaheadBatch
 from headrace.actors.engine.probe import sharing
 from headrace.actors.engine.rows import Row
@@ -25,7 +27,7 @@ _STEPS_BETWEEN_RELEASES = 256
 
 
 class BatchEngine:
-    """The `Engine` port over one model.
+    """The `Engine` port over one model, which is its own from here on.
 
     `lookahead` keeps the next step in flight on the device while the host handles this one; it
     pays where submitting work does not block, which rules out MLX's CPU backend. Rows with a
@@ -43,6 +45,8 @@ class BatchEngine:
         newline_tokens: Iterable[int] = (),
     ) -> None:
         self._model = model
+        if mx.default_device().type == mx.DeviceType.cpu and isinstance(model, Module):
+            group_query_heads(model)
         self._vocabulary = Vocabulary(
             vocab_size, tuple(sorted(end_tokens)), tuple(sorted(newline_tokens))
         )

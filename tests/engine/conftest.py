@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import mlx.core as mx
 import pytest
+from mlx.nn.layers.base import Module
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama
 
@@ -144,9 +146,11 @@ Take: TypeAlias = Callable[..., Hand]
 
 @pytest.fixture(scope="session")
 def take_with() -> Take:
-    """Takes a model in hand: an engine with these settings."""
+    """Takes a model in hand: an engine with these settings. An engine changes its model, so it
+    gets one that shares no more than the weights with the one that mlx-lm computes."""
 
     def made(model: Any, **settings: Any) -> Hand:
+        model = copy.deepcopy(model) if isinstance(model, Module) else model
         return Hand(BatchEngine(model, **{"end_tokens": [0], "vocab_size": VOCAB, **settings}))
 
     return made
