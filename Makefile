@@ -74,7 +74,7 @@ bench: $(DEV)  ## measure, with the real model; BENCH=bench/x.py for one script
 	@for script in $(BENCH); do echo "== $$script"; $(BIN)/python $$script $(ARGS) || exit 1; done
 
 explore: $(DEV)  ## run many more schedules of the explored scenarios: SEEDS=1000
-	$(BIN)/pytest -m explore --seeds $(SEEDS) $(ARGS)
+	$(BIN)/pytest -m explore --seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
 
 soak: $(DEV)  ## thousands of requests and drops over minutes
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)

@@ -9,7 +9,8 @@ import attrs
 
 from headrace.actors import tool_turns
 from headrace.actors.choice import Pipeline, ThoughtLimit
-from headrace.actors.dialect import Dialect, Marked
+from headrace.actors.dialect import Dialect, Marked, marked_by
+from headrace.actors.grammar.answer import AnswerForm, answer_form
 from headrace.actors.prompting import merge_turns
 from headrace.actors.text.answer_pipeline import AnswerPipeline
 from headrace.actors.text.markup import TaggedMarkup
@@ -45,11 +46,13 @@ class Built:
 
 @attrs.frozen
 class Reading:
-    """How the answers to one prompt are read. `tools` are the arguments' schemas by name."""
+    """How the answers to one prompt are read. `tools` are the arguments' schemas by name, `form`
+    is what the answers are held to."""
 
     marked: Marked | None = None
     start: Start = "after"
     tools: Mapping[str, Any] = attrs.field(factory=dict)
+    form: AnswerForm | None = None
 
     @property
     def shown(self) -> frozenset[int]:
@@ -77,7 +80,8 @@ class Answering:
     def build(self, request: InferenceRequest) -> Built:
         """Raises `RequestError`: what is wrong with the prompt."""
         if request.prompt.messages is None:
-            tokens, reading = self._tokenizer.build(request.prompt), Reading()
+            tokens = self._tokenizer.build(request.prompt)
+            reading = Reading(form=self._form(request, None, None, "after"))
         else:
             tokens, reading = self._conversation(request)
         pipelines = tuple(self._pipeline(request, reading) for _ in range(request.n))
@@ -86,9 +90,19 @@ class Answering:
             tokens,
             self._sampling(request),
             pipelines,
+            mask=None if reading.form is None else self._tokenizer.compile(reading.form.grammar),
             max_calls=1 if single else None,
             thought_limit=self._thought_limit(request, reading),
+            warnings=_unenforced(reading.form),
         )
+
+    def _form(
+        self, request: InferenceRequest, use: ToolUse | None, marked: Marked | None, start: Start
+    ) -> AnswerForm | None:
+        if request.constraint is None and use is None:
+            return None
+        markup = None if marked is None else marked.markup
+        return answer_form(request.constraint, use, markup, start, self._tokenizer.special)
 
     def _sampling(self, request: InferenceRequest) -> Sampling:
         """What the client set, else what the model's makers advise."""
@@ -105,7 +119,8 @@ class Answering:
         text = self._tokenizer.render(prompt, tools)
         marked = self._dialect.plain if use is None else self._dialect.calling
         if marked is None:
-            return self._tokenizer.encode(text), Reading()
+            form = self._form(request, use, None, "after")
+            return self._tokenizer.encode(text), Reading(form=form)
         begun = _begun(prompt)
         start = marked.markup.start(text, begun)
         if start == "inside" and not begun and _without_thoughts(request):
@@ -113,7 +128,11 @@ class Answering:
             text, start = text + marked.markup.closing, "after"
         elif start == "before" and wants_thinking(request) is False:
             start = "after"
-        return self._tokenizer.encode(text), Reading(marked, start, _callable(use))
+        form = self._form(request, use, marked, start)
+        if form is not None and form.markup is not None:
+            # What it is held to may be written in another way than the model's own.
+            marked = marked_by(form.markup, self._tokenizer)
+        return self._tokenizer.encode(text), Reading(marked, start, _callable(use), form)
 
     def _prompt(
         self, request: InferenceRequest, use: ToolUse | None
@@ -156,6 +175,14 @@ class Answering:
         texts = {number: text.encode() for text, number in special if number in shown}
         plain = self._tokenizer.token_bytes
         return lambda token: texts.get(token) or plain(token)
+
+
+def _unenforced(form: AnswerForm | None) -> tuple[Warning_, ...]:
+    if form is None or not form.unenforced:
+        return ()
+    keywords = ", ".join(sorted({part.keyword for part in form.unenforced}))
+    text = f"not enforced in the arguments of tools: {keywords}"
+    return (Warning_("schema_not_enforced", text, "tools"),)
 
 
 def _callable(use: ToolUse | None) -> dict[str, Any]:

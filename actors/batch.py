@@ -7,7 +7,6 @@ step and no others.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -118,28 +117,27 @@ class Batch:
             self._waiting[row] += 1
         self._last = "prefill"
         result = self._contained(rows, self._engine.prefill, chunks)
-        self._pace.prefilled(result.prefilled, result.seconds)
+        if not result.failed:
+            self._pace.prefilled(result.prefilled, result.seconds)
         return Turn("prefill", result, self._complete(rows), len(rows))
 
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
         self._last = "decode"
         result = self._contained(rows, self._engine.decode)
-        self._pace.decoded(result.seconds)
+        if not result.failed:
+            self._pace.decoded(result.seconds)
         return Turn("decode", result, rows=len(rows))
 
     def _contained(
         self, rows: Sequence[int], call: Callable[..., StepResult], *args: object
     ) -> StepResult:
-        began = time.perf_counter()
         try:
             result = call(*args)
         except Exception as error:
             reason = describe(error)
-            result = StepResult(
-                failed=tuple(RowFailed(row, reason) for row in rows),
-                seconds=time.perf_counter() - began,
-            )
+            # Without a time: what a step that failed took says nothing about the next ones.
+            result = StepResult(failed=tuple(RowFailed(row, reason) for row in rows))
             for row in rows:
                 self._engine.remove(row)
         for failure in result.failed:

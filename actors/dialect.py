@@ -38,14 +38,14 @@ class Dialect:
     def of(cls, tokenizer: Tokenizer) -> Dialect:
         name, own = _own_markup(tokenizer)
         if own is not None and not isinstance(own, TaggedMarkup):
-            marked = _marked(own, tokenizer)
+            marked = marked_by(own, tokenizer)
             return cls(marked, marked, described=False, calls=None)
         reasoning = None if own is None else _alone(own.reasoning)
-        plain = None if reasoning is None else _marked(TaggedMarkup(reasoning), tokenizer)
+        plain = None if reasoning is None else marked_by(TaggedMarkup(reasoning), tokenizer)
         if own is not None and own.calls is not None and tokenizer.traits.tools:
             calls = name if name in CALL_FORMATS else None
-            return cls(plain, _marked(own, tokenizer), described=False, calls=calls)
-        calling = _marked(TaggedMarkup(reasoning, HERMES), tokenizer)
+            return cls(plain, marked_by(own, tokenizer), described=False, calls=calls)
+        calling = marked_by(TaggedMarkup(reasoning, HERMES), tokenizer)
         return cls(plain, calling, described=True, calls="json_tools")
 
 
@@ -63,6 +63,7 @@ def _alone(reasoning: ReasoningMarks | None) -> ReasoningMarks | None:
     return None if reasoning is None else attrs.evolve(reasoning, ended_by=())
 
 
-def _marked(markup: Markup, tokenizer: Tokenizer) -> Marked:
+def marked_by(markup: Markup, tokenizer: Tokenizer) -> Marked:
+    """The markup as this tokenizer's tokens write it."""
     special = tokenizer.special_tokens.items()
     return Marked(markup, frozenset(number for text, number in special if markup.shows(text)))

@@ -8,7 +8,6 @@ import attrs
 
 from headrace.actors.reports import ModelReport, ModelState, Statistics
 from headrace.actors.routing import Names, route
-from headrace.http.wire.unbuilt import UNBUILT
 from headrace.runtime.contracts import ModelInfo, Sampling
 
 EXACT = Names(aliases=())

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from headrace.runtime.constraints import Grammar
 from headrace.runtime.contracts import ModelInfo, Prompt, Sampling
 
 
@@ -201,6 +202,13 @@ class Tokenizer(Protocol):
 
     def call_parser(self, name: str) -> CallParser | None:
         """The parser for a format that is known by this name, if there is one."""
+
+    def special(self, text: str) -> int | None:
+        """The id of the token with this name, if it never stands for text."""
+
+    def compile(self, grammar: Grammar) -> RowMask:
+        """What a row is held to. Raises `RequestError` (invalid_schema, invalid_grammar,
+        unsupported_execution)."""
 
     def has_token(self, text: str) -> bool:
         """Whether the vocabulary has this text as one token."""

@@ -45,4 +45,5 @@ class Reply(Generic[T]):
         return self._outcome.unwrap()
 
     def __repr__(self) -> str:
-        return f"<Reply {'open' if self._outcome is None else self._outcome!r}>"
+        state = "open" if self._outcome is None else repr(self._outcome)
+        return f"<Reply {state}>"

@@ -16,6 +16,7 @@ import outcome
 import trio
 
 from headrace.runtime.cleanup import bounded_cleanup, sheltered
+from headrace.runtime.errors import ActorDied
 from headrace.runtime.reply import Reply
 
 T = TypeVar("T")
@@ -44,11 +45,24 @@ class PinnedThread:
         self._token = trio.lowlevel.current_trio_token()
         self._scope = sheltered()
         self._finished = trio.Event()
+        # Calls that have not been answered.
+        self._open: set[Reply[Any]] = set()
 
     async def run(self, fn: Callable[..., T], *args: Any) -> T:
+        """Raises `ActorDied` where the thread has ended, or was given up while the call waited."""
         reply: Reply[T] = Reply()
+        self._open.add(reply)
+        if self._finished.is_set() or self.abandoned:
+            self._fail_open()
         self._inbox.put((fn, args, reply))
-        return await reply.wait()
+        try:
+            return await reply.wait()
+        finally:
+            self._open.discard(reply)
+
+    def _fail_open(self) -> None:
+        for reply in self._open:
+            reply.fail(ActorDied(self.name))
 
     async def _serve(self) -> None:
         limiter = trio.CapacityLimiter(1)
@@ -57,6 +71,7 @@ class PinnedThread:
                 self._loop, thread_name=self.name, limiter=limiter, abandon_on_cancel=True
             )
         self._finished.set()
+        self._fail_open()
 
     def _loop(self) -> None:
         while (call := self._inbox.get()) is not None:
@@ -72,6 +87,7 @@ class PinnedThread:
         with bounded_cleanup(seconds):
             await self._finished.wait()
         self.abandoned = not self._finished.is_set()
+        self._fail_open()
         self._scope.cancel()
 
 

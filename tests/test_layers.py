@@ -103,7 +103,7 @@ ONLY_IN: dict[str, list[str]] = {
     # A worker's watch on its parent must run even when the loop is stuck.
     "threading": ["runtime/thread.py", "runtime/worker_side.py"],
     # The engine's side measures its steps; nothing there waits.
-    "time": ["http/*", "actors/engine/*", "actors/batch.py"],
+    "time": ["http/*", "actors/engine/*"],
     "uuid": ["http/*"],
 }
 TEST_KIT = "runtime/testing/*"

@@ -64,6 +64,7 @@ class MlxLoader:
             _read_weights(model, numerics, progress)
         with _or_failed("it cannot compute a token"):
             info = _measured(model, expected)
+            tokenizer.logits = info.vocab_size
             engine = BatchEngine(
                 model,
                 end_tokens=tokenizer.end_tokens,

@@ -15,12 +15,14 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from headrace.actors.engine.call_parsers import call_parser
+from headrace.actors.engine.constrain import GrammarCompiler
 from headrace.actors.engine.detokenize import PieceDecoder, Pieces, WindowDecoder, read_pieces
 from headrace.actors.engine.renderers import renderer_of, source_of
 from headrace.actors.engine.template import ChatTemplate
+from headrace.runtime.constraints import Grammar
 from headrace.runtime.contracts import Prompt
 from headrace.runtime.errors import Code, RequestError
-from headrace.runtime.ports import CallParser, Decoder, TemplateTraits
+from headrace.runtime.ports import CallParser, Decoder, RowMask, TemplateTraits
 
 # What begins a document where a tokenizer adds nothing by itself. It is asked before the BOS
 # token, which is the begin of a turn in some chat models.
@@ -48,6 +50,9 @@ class TextTokenizer:
         self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         known = max(self._vocabulary.values()) + 1
         self._vocab_size: int = known if vocab_size is None else min(known, vocab_size)
+        self._compiler: GrammarCompiler | None = None
+        # How many logits there are for a token; the tokenizer may know fewer.
+        self.logits = known if vocab_size is None else vocab_size
         self._special: dict[str, int] = {
             token.content: number
             for number, token in tokenizer.added_tokens_decoder.items()
@@ -110,6 +115,23 @@ class TextTokenizer:
 
     def call_parser(self, name: str) -> CallParser | None:
         return call_parser(name)
+
+    def special(self, text: str) -> int | None:
+        return self._grammars.special(text)
+
+    def compile(self, grammar: Grammar) -> RowMask:
+        return self._grammars.compile(grammar)
+
+    @property
+    def _grammars(self) -> GrammarCompiler:
+        if self._compiler is None:
+            self._compiler = GrammarCompiler(
+                self._tokenizer.backend_tokenizer.to_str(),
+                table=None if self._pieces is None else self._pieces.table,
+                end_tokens=self._end_tokens,
+                vocab_size=self.logits,
+            )
+        return self._compiler
 
     def has_token(self, text: str) -> bool:
         return text in self._vocabulary

@@ -7,9 +7,10 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from headrace.runtime.constraints import Grammar
 from headrace.runtime.contracts import Message, Prompt
 from headrace.runtime.errors import Code, RequestError
-from headrace.runtime.ports import CallParser, TemplateTraits
+from headrace.runtime.ports import CallParser, RowMask, TemplateTraits
 
 _BYTES = 256
 
@@ -54,6 +55,12 @@ class ScriptedTokenizer:
 
     def call_parser(self, name: str) -> CallParser | None:
         return None
+
+    def special(self, text: str) -> int | None:
+        return None
+
+    def compile(self, grammar: Grammar) -> RowMask:
+        raise RequestError(Code.UNSUPPORTED_EXECUTION, "scripted rows say what their script says")
 
     def has_token(self, text: str) -> bool:
         return text in self.words

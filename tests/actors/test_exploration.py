@@ -150,7 +150,6 @@ def test_with_faults_in_the_engine(seeds: range) -> None:
     explore(scenario, seeds)
 
 
-@pytest.mark.xfail(reason="the length of a step that raises is real time", strict=True)
 def test_a_step_that_raises_tells_one_story_too(seeds: range) -> None:
     async def scenario(choices: Choices) -> list[str]:
         async with open_scene() as scene:

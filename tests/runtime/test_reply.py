@@ -54,7 +54,6 @@ async def test_a_wait_that_was_cut_short_can_be_taken_up_again(autojump_clock: M
     assert await reply.wait() == "late"
 
 
-@pytest.mark.xfail(reason="the state is shown in quotes", strict=True)
 def test_it_says_where_it_stands() -> None:
     reply: Reply[int] = Reply()
     assert repr(reply) == "<Reply open>"

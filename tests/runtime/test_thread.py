@@ -129,7 +129,6 @@ async def test_a_call_that_hangs_is_left_behind_after_the_bound() -> None:
     await trio.to_thread.run_sync(_until, lambda: not named("engine"))
 
 
-@pytest.mark.xfail(reason="its waiter is never told", strict=True)
 async def test_a_call_asked_of_a_thread_that_has_ended_fails_at_once() -> None:
     async with open_thread("engine") as thread:
         pass
@@ -137,7 +136,6 @@ async def test_a_call_asked_of_a_thread_that_has_ended_fails_at_once() -> None:
         await thread.run(int)
 
 
-@pytest.mark.xfail(reason="its waiter is never told", strict=True)
 async def test_a_hang_fails_the_calls_that_it_kept_waiting() -> None:
     gate = Gate()
 

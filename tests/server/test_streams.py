@@ -72,7 +72,7 @@ class TestCommit:
             ({"model": "nobody"}, 404, "model_not_found"),
             ({"temperature": 5}, 400, "invalid_value"),
             ({"messages": []}, 400, "invalid_value"),
-            ({"n": 2}, 501, "unsupported_execution"),
+            ({"adapter": "a"}, 501, "unsupported_execution"),
             (
                 {"messages": [{"role": "user", "content": "x" * 9000}]},
                 400,
