@@ -36,10 +36,11 @@ from headrace.runtime.ports import RowSpec, StepResult
 PROMPTS_AT_ONCE = 8
 
 Prompts: TypeAlias = Sequence[tuple[int, ...]]
-Loop: TypeAlias = Callable[[Any, Prompts, int, int], Any]
+# Model, prompts, requests at a time, tokens of each; answers the seconds it took.
+Loop: TypeAlias = Callable[[Any, Prompts, int, int], float]
 
 
-def bare_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> None:
+def bare_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> float:
     generator = BatchGenerator(
         model,
         max_tokens=max_tokens,
@@ -47,17 +48,21 @@ def bare_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> None
         prefill_batch_size=PROMPTS_AT_ONCE,
     )
     todo, live = list(prompts), 0
+    began = time.perf_counter()
     while todo or live:
         while todo and live < width:
             generator.insert([list(todo.pop())], [max_tokens])
             live += 1
         live -= sum(answer.finish_reason is not None for answer in generator.next()[1])
+    seconds = time.perf_counter() - began
     generator.close()
+    return seconds
 
 
-def engine_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> None:
+def engine_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> float:
     engine = engine_of(model)
     waiting: list[int] = []
+    began = time.perf_counter()
     for joining, note in requests(prompts, width, max_tokens):
         for spec in joining:
             engine.add(spec)
@@ -67,15 +72,20 @@ def engine_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> No
             engine.prefill([(row, engine.remaining(row)) for row in together])
         for row in note(engine.decode()):
             engine.remove(row)
+    seconds = time.perf_counter() - began
     engine.close()
+    return seconds
 
 
-def paced_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> None:
+def paced_loop(model: Any, prompts: Prompts, width: int, max_tokens: int) -> float:
     engine = engine_of(model)
     batch = Batch(engine, Pace(most_tokens=512, chunk_seconds=0.25))
+    began = time.perf_counter()
     for joining, note in requests(prompts, width, max_tokens):
         batch.leave(note(batch.step(joining).result))
+    seconds = time.perf_counter() - began
     engine.close()
+    return seconds
 
 
 LOOPS: dict[str, Loop] = {"bare": bare_loop, "engine": engine_loop, "paced": paced_loop}
@@ -124,22 +134,26 @@ class Speed:
 
 
 def timed(loop: Loop, model: Any, prompts: Prompts, width: int, max_tokens: int) -> Speed:
-    wall, processor = time.perf_counter(), time.process_time()
-    loop(model, prompts, width, max_tokens)
+    processor = time.process_time()
+    seconds = loop(model, prompts, width, max_tokens)
     mx.synchronize()
     tokens = len(prompts) * max_tokens
-    return Speed(tokens / (time.perf_counter() - wall), tokens / (time.process_time() - processor))
+    return Speed(tokens / seconds, tokens / (time.process_time() - processor))
 
 
-def measure(model: Any, options: argparse.Namespace, width: int) -> dict[str, list[Speed]]:
+def measure(
+    models: dict[str, Any], options: argparse.Namespace, width: int
+) -> dict[str, list[Speed]]:
     """The speed of each loop in each round."""
     count = max(options.requests, options.turns * width)
     speeds: dict[str, list[Speed]] = {name: [] for name in options.loops}
     for turn in range(options.rounds):
-        prompts = random_prompts(model, count, options.prompt_tokens, turn)
+        prompts = random_prompts(models["bare"], count, options.prompt_tokens, turn)
         order = options.loops if turn % 2 == 0 else options.loops[::-1]
         for name in order:
-            speeds[name].append(timed(LOOPS[name], model, prompts, width, options.max_tokens))
+            speeds[name].append(
+                timed(LOOPS[name], models[name], prompts, width, options.max_tokens)
+            )
     return speeds
 
 
@@ -180,12 +194,14 @@ def main() -> None:
     parser.add_argument("--loops", type=lambda names: names.split(","), default=list(LOOPS))
     options = parser.parse_args()
     print(f"BLAS: {use_fast_blas()}")
-    model = load(options.model)[0]
+    # The engine changes its model, so the bare loop has one of its own.
+    ours, theirs = load(options.model)[0], load(options.model)[0]
+    models = {"bare": theirs, "engine": ours, "paced": ours}
     for name in options.loops:
-        LOOPS[name](model, random_prompts(model, 2, 32, 0), 2, 4)
+        LOOPS[name](models[name], random_prompts(ours, 2, 32, 0), 2, 4)
     print(" B  loop      tok/s  tok/cpu s    ratio  of cpu  worst..best")
     for width in map(int, options.batches.split(",")):
-        report(width, measure(model, options, width))
+        report(width, measure(models, options, width))
 
 
 if __name__ == "__main__":
