@@ -119,10 +119,9 @@ async def test_a_call_that_hangs_is_left_behind_after_the_bound() -> None:
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             async with open_thread("engine", stop_seconds=0.05) as thread:
-                nursery.start_soon(thread.run, gate.hold)
+                nursery.start_soon(_given_up, thread, gate)
                 await gate.wait_entered()
             assert thread.abandoned
-            nursery.cancel_scope.cancel()
     # It ends by itself as soon as its call does, and nobody hears of it.
     assert named("engine") == ["engine"]
     gate.let_go()
@@ -199,13 +198,17 @@ def test_a_thread_that_outlives_its_run_is_silent() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             async with open_thread("engine", stop_seconds=0.05) as thread:
-                nursery.start_soon(thread.run, gate.hold)
+                nursery.start_soon(_given_up, thread, gate)
                 await gate.wait_entered()
-            nursery.cancel_scope.cancel()
 
     trio.run(main)
     gate.let_go()
     _until(lambda: not named("engine"))
+
+
+async def _given_up(thread: PinnedThread, gate: Gate) -> None:
+    with pytest.raises(ActorDied):
+        await thread.run(gate.hold)
 
 
 def _until(condition: Callable[[], bool]) -> None:
