@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from headrace.actors.engine.constrain import GrammarCompiler, RowMatcher
 from headrace.actors.engine.detokenize import Pieces, read_pieces
@@ -60,6 +60,30 @@ def small_tokenizer() -> Tokenizer:
     tokenizer.train_from_iterator(CORPUS, trainer)
     # A mark that is a token and yet text, as many models have it.
     tokenizer.add_tokens(["</tool_call>"])
+    return tokenizer
+
+
+def prefixing_tokenizer() -> Tokenizer:
+    """One that puts a space before every text, and has a token for each byte."""
+    names = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "é"]
+    names += [*map(chr, range(33, 127)), "th", "the", "▁the"]
+    vocabulary = {name: number for number, name in enumerate(names)}
+    merges = [("t", "h"), ("th", "e"), ("▁", "the")]
+    tokenizer = Tokenizer(
+        models.BPE(vocabulary, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    tokenizer.add_special_tokens(["<unk>", "</s>"])
     return tokenizer
 
 
@@ -179,3 +203,8 @@ def _begun(tag: bytes, told: bytes) -> int:
 @pytest.fixture(scope="session")
 def held() -> Held:
     return Held.of(small_tokenizer(), ENDS)
+
+
+@pytest.fixture(scope="session")
+def held_after_a_space() -> Held:
+    return Held.of(prefixing_tokenizer(), ("</s>",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -105,6 +106,20 @@ def test_ends_that_look_like_text_are_ends_only(held: Held) -> None:
     )
     row = compiler.compile(Grammar(grammar_text('start: "b" /a+/')))
     assert word not in held.allowed(row)
+
+
+def test_a_space_before_every_text_is_none_of_the_grammars(held_after_a_space: Held) -> None:
+    held = held_after_a_space
+    row = held.lark('start: "the the 日é"')
+    said = []
+    while not row.complete:
+        (token,) = held.allowed(row)
+        row.consume(token)
+        said.append(held.tokenizer.id_to_token(token))
+    assert said == ["the", "▁the", "▁", "<0xE6>", "<0x97>", "<0xA5>", "é"]
+    walked = [held.walk(held.schema(OBJECT), random.Random(seed)) for seed in range(5)]
+    assert all(set(json.loads(text)) == {"a"} for text in walked if text is not None)
+    assert any(walked)
 
 
 # ---- the compiler ------------------------------------------------------------------------
