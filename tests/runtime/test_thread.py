@@ -196,10 +196,12 @@ def test_a_thread_that_outlives_its_run_is_silent() -> None:
     gate = Gate()
 
     async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            async with open_thread("engine", stop_seconds=0.05) as thread:
-                nursery.start_soon(_given_up, thread, gate)
-                await gate.wait_entered()
+        async with (
+            trio.open_nursery() as nursery,
+            open_thread("engine", stop_seconds=0.05) as thread,
+        ):
+            nursery.start_soon(_given_up, thread, gate)
+            await gate.wait_entered()
 
     trio.run(main)
     gate.let_go()
