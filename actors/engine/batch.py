@@ -120,6 +120,7 @@ class BatchEngine:
                 tokens += [
                     RowToken(row.spec.row, token, row.scores)
                     for row, token in _step(batch, joining)
+                    if not row.broken
                 ]
                 failed += self._broken(batch.rows)
             except Exception as error:
@@ -186,8 +187,7 @@ class BatchEngine:
 
     def _broken(self, rows: Sequence[Row]) -> list[RowFailed]:
         """Give up the rows whose grammar can no longer be followed."""
-        reasons = [(row, row.spec.mask.broken) for row in rows if row.spec.mask is not None]
-        broken = [(row, reason) for row, reason in reasons if reason is not None]
+        broken = [(row, reason) for row in rows if (reason := row.broken) is not None]
         for row, _ in broken:
             self.remove(row.spec.row)
         return [RowFailed(row.spec.row, reason) for row, reason in broken]

@@ -65,6 +65,11 @@ class Row:
         return self.spec.mask is not None or self.spec.logprobs is not None
 
     @property
+    def broken(self) -> str | None:
+        """Why its grammar can no longer be followed; what it says then means nothing."""
+        return None if self.spec.mask is None else self.spec.mask.broken
+
+    @property
     def remaining(self) -> int:
         """Prompt tokens still to prefill; the last one is the first decode step's input."""
         return len(self.spec.tokens) - 1 - self.computed

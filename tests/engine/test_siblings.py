@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from headrace.actors.engine.batch import BatchEngine
+from headrace.actors.engine.constrain import RowMatcher
 from headrace.actors.engine.scoring import scores
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.ports import RowSpec, RowToken
@@ -95,3 +96,35 @@ def test_a_token_without_a_chance_has_a_number_all_the_same() -> None:
     found = scores(np.array([0.0, -np.inf, 1.0], dtype=np.float32), 1, 2)
     assert found.logprob == -9999.0
     assert [index for index, _ in found.top] == [2, 0]
+
+
+class Breaking(RowMatcher):
+    """A mask that lets everything pass and breaks after two tokens."""
+
+    def __init__(self) -> None:
+        self.words = -(-VOCAB // 32)
+        self.broken: str | None = None
+        self.complete = False
+        self._left = 2
+
+    def fork(self) -> "Breaking":
+        return Breaking()
+
+    def consume(self, token: int) -> None:
+        self._left -= 1
+
+    def fill(self, mask: Any) -> None:
+        mask[:] = -1
+        if self._left == 0:
+            self.broken = "the grammar is lost"
+
+
+def test_a_row_whose_grammar_is_lost_fails_without_another_word(tiny_llama: Any) -> None:
+    engine = engine_of(tiny_llama, lookahead=False)
+    engine.add(RowSpec(1, PROMPT[:1], WARM, 9, mask=Breaking()))
+    engine.add(RowSpec(2, PROMPT[:1], WARM, 9))
+    assert [len(engine.decode().tokens) for _ in range(2)] == [2, 2]
+    result = engine.decode()
+    assert [token.row for token in result.tokens] == [2]
+    assert [(lost.row, lost.reason) for lost in result.failed] == [(1, "the grammar is lost")]
+    assert [token.row for token in engine.decode().tokens] == [2]
