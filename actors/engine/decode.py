@@ -21,7 +21,6 @@ from headrace.actors.engine.kv import Cache
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Sampler, Vocabulary
 
-
 # Steps for which room is kept for the next row after one has left.
 _PATIENCE = 8
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import attrs
 
-
 # Candidates are padded to a multiple of this.
 BLOCK = 64
 
