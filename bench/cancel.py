@@ -112,12 +112,13 @@ def one(server: Served, phase: Phase, number: int) -> float:
         return wait_for(server, name, None) - ended
 
 
-def step_seconds(server: Served) -> dict[str, float]:
-    return {
-        kind: server.metric("headrace_step_seconds_sum", kind=kind)
-        / max(server.metric("headrace_step_seconds_count", kind=kind), 1.0)
-        for kind in ("prefill", "decode")
-    }
+def steps(server: Served) -> dict[str, list[float]]:
+    """Seconds of the last steps by kind, as the server's own trace has them."""
+    found: dict[str, list[float]] = {"prefill": [], "decode": []}
+    for event in server.get_json("/debug/trace?limit=4000")["data"]:
+        if event["name"] == "step":
+            found[event["fields"]["kind"]].append(event["fields"]["seconds"])
+    return found
 
 
 def measure(server: Served, phase: Phase, rounds: int, numbers: Iterator[int]) -> list[float]:
@@ -134,13 +135,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
     numbers = itertools.count()
-    with served(options.model, "--max-rows", "1", "--keepalive-s", "0.2") as server:
-        print(f"{'phase':28} median ms worst ms  (of {options.rounds})", flush=True)
+    arguments = ("--max-rows", "1", "--keepalive-s", "0.2", "--debug-trace", "--log-level", "error")
+    with served(options.model, *arguments) as server:
+        print(f"{'phase':28} median ms worst ms  (of {options.rounds}); steps meanwhile")
         for phase in PHASES:
             seconds = measure(server, phase, options.rounds, numbers)
-            print(f"{phase.name:28} {median_and_worst(seconds)}", flush=True)
-        for kind, mean in step_seconds(server).items():
-            print(f"one {kind} step takes {mean * 1000:.1f} ms in the mean")
+            kind = "prefill" if phase.stage == "prefilling" else "decode"
+            lengths = steps(server)[kind]
+            beside = median_and_worst(lengths) if lengths else "none"
+            print(f"{phase.name:28} {median_and_worst(seconds)}  {kind} {beside}", flush=True)
 
 
 if __name__ == "__main__":
