@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import msgspec
 
+from headrace.actors.prompting import merge_turns
 from headrace.runtime.contracts import Message, Tool
 from headrace.runtime.ports import TemplateTraits
 
@@ -55,17 +57,18 @@ def arranged(messages: Sequence[Message], traits: TemplateTraits) -> tuple[Messa
     """The same turns with calls and results in the form that the template wants."""
     if not traits.calls:
         return written_out(messages)
-    turns = _paired(messages, short_ids=traits.short_ids)
-    if not traits.several_calls:
-        turns = _one_call_each(turns)
-    return tuple(
-        attrs.evolve(
-            turn, tool_calls=tuple(_with_arguments(call, traits) for call in turn.tool_calls)
-        )
-        if turn.tool_calls
-        else turn
-        for turn in turns
-    )
+    # Neighbours first become one turn, so that their calls come apart where they must.
+    turns, rest = list[Message](), deque(merge_turns(messages))
+    # The function that each id so far stands for.
+    names = dict[str, str]()
+    while rest:
+        turn = rest.popleft()
+        if turn.tool_calls:
+            results = list(_leading_results(rest))
+            turns += _round(turn, results, names, traits, number=len(turns))
+        else:
+            turns.append(_result(turn, None, names, traits) if turn.role == "tool" else turn)
+    return tuple(turns)
 
 
 def _function(tool: Tool) -> dict[str, Any]:
@@ -92,39 +95,69 @@ def _plain(call: dict[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "arguments": function.get("arguments", {})}
 
 
-def _paired(messages: Sequence[Message], *, short_ids: bool) -> list[Message]:
-    """Results with the names of the functions that they come from, and ids where they must be."""
-    turns, waiting = list[Message](), list[tuple[str | None, str]]()
-    for number, message in enumerate(messages):
-        if message.tool_calls:
-            calls = [
-                _with_short_id(call, f"call{number:03}{at:02}") if short_ids else call
-                for at, call in enumerate(message.tool_calls)
-            ]
-            waiting = [(call.get("id"), call["function"]["name"]) for call in calls]
-            message = attrs.evolve(message, tool_calls=tuple(calls))
-        elif message.role == "tool":
-            message = _result(message, waiting, short_ids=short_ids)
-        turns.append(message)
-    return turns
+def _leading_results(rest: deque[Message]) -> Iterator[Message]:
+    while rest and rest[0].role == "tool":
+        yield rest.popleft()
 
 
-def _result(message: Message, waiting: list[tuple[str | None, str]], *, short_ids: bool) -> Message:
-    """A result answers the call of its id, or else the first that waits."""
-    own = message.tool_call_id
-    wanted = _shortened(own) if short_ids and own is not None else own
-    found = next((call for call in waiting if call[0] == wanted), None)
-    if found is None and own is None:
-        found = next(iter(waiting), None)
-    if found is None:
-        return attrs.evolve(message, tool_call_id=wanted)
-    waiting.remove(found)
-    call_id, name = found
+def _round(
+    turn: Message,
+    results: Sequence[Message],
+    names: dict[str, str],
+    traits: TemplateTraits,
+    number: int,
+) -> Iterator[Message]:
+    """A turn with calls and the results that follow it, in one turn or in one for each call."""
+    calls = [
+        _with_arguments(_with_id(call, f"call{number:03}{at:02}", traits), traits)
+        for at, call in enumerate(turn.tool_calls)
+    ]
+    names |= {call["id"]: call["function"]["name"] for call in calls if call.get("id")}
+    owners = _owners(calls, [_id_for(result.tool_call_id, traits) for result in results])
+    results = [
+        _result(result, None if owner is None else calls[owner], names, traits)
+        for result, owner in zip(results, owners, strict=True)
+    ]
+    if traits.several_calls:
+        yield attrs.evolve(turn, tool_calls=tuple(calls))
+        yield from results
+        return
+    said = turn
+    for at, call in enumerate(calls):
+        yield attrs.evolve(said, tool_calls=(call,))
+        said = attrs.evolve(turn, content="", reasoning=None)
+        # What answers none of them goes with the last.
+        own = (at, None) if at + 1 == len(calls) else (at,)
+        yield from (result for result, by in zip(results, owners, strict=True) if by in own)
+
+
+def _owners(calls: Sequence[dict[str, Any]], ids: Sequence[str | None]) -> list[int | None]:
+    """Which call each result answers: that of its id; without one, the next that is left."""
+    places = {call["id"]: at for at, call in enumerate(calls) if call.get("id")}
+    taken = {places[call_id] for call_id in ids if call_id in places}
+    left = (at for at in range(len(calls)) if at not in taken)
+    return [next(left, None) if call_id is None else places.get(call_id) for call_id in ids]
+
+
+def _result(
+    message: Message, call: dict[str, Any] | None, names: dict[str, str], traits: TemplateTraits
+) -> Message:
+    """Some templates need the name of the function that a result comes from, or its id."""
+    call_id = _id_for(message.tool_call_id, traits)
+    name = names.get(call_id) if call_id is not None else None
+    if call is not None:
+        call_id, name = call.get("id"), call["function"]["name"]
     return attrs.evolve(message, tool_call_id=call_id, name=message.name or name)
 
 
-def _with_short_id(call: dict[str, Any], otherwise: str) -> dict[str, Any]:
+def _with_id(call: dict[str, Any], otherwise: str, traits: TemplateTraits) -> dict[str, Any]:
+    if not traits.short_ids:
+        return call
     return {**call, "id": _shortened(call.get("id") or otherwise)}
+
+
+def _id_for(call_id: str | None, traits: TemplateTraits) -> str | None:
+    return _shortened(call_id) if traits.short_ids and call_id is not None else call_id
 
 
 def _shortened(call_id: str) -> str:
@@ -132,40 +165,6 @@ def _shortened(call_id: str) -> str:
     if SHORT_ID.fullmatch(call_id):
         return call_id
     return hashlib.sha256(call_id.encode()).hexdigest()[:9]
-
-
-def _one_call_each(turns: Sequence[Message]) -> list[Message]:
-    """Each call in a turn of its own, followed by its results."""
-    out, rest = list[Message](), list(turns)
-    while rest:
-        turn = rest.pop(0)
-        if len(turn.tool_calls) < 2:
-            out.append(turn)
-            continue
-        results = list[Message]()
-        while rest and rest[0].role == "tool":
-            results.append(rest.pop(0))
-        out += _parted(turn, results)
-    return out
-
-
-def _parted(turn: Message, results: list[Message]) -> Iterator[Message]:
-    """What was said and thought goes with the first call, results without a call with the last."""
-    said = turn
-    for at, call in enumerate(turn.tool_calls):
-        yield attrs.evolve(said, tool_calls=(call,))
-        said = attrs.evolve(turn, content="", reasoning=None)
-        last = at + 1 == len(turn.tool_calls)
-        own = results[:] if last else _answers(call, results)
-        results = [result for result in results if result not in own]
-        yield from own
-
-
-def _answers(call: dict[str, Any], results: Sequence[Message]) -> list[Message]:
-    call_id = call.get("id")
-    if call_id is None:
-        return list(results[:1])
-    return [result for result in results if result.tool_call_id == call_id]
 
 
 def _with_arguments(call: dict[str, Any], traits: TemplateTraits) -> dict[str, Any]:

@@ -180,6 +180,29 @@ def test_each_call_is_followed_by_its_own_result() -> None:
     ]
 
 
+def test_calls_in_neighbouring_turns_come_apart_too() -> None:
+    history = (
+        calling(call("add", {}, "a"), content="One."),
+        calling(call("now", {}, "b"), content="Two."),
+        result("from a", "a"),
+        result("from b", "b"),
+    )
+    turns = arranged(history, ONE_CALL)
+    assert [turn.content for turn in turns] == ["One.\n\nTwo.", "from a", "", "from b"]
+
+
+def test_a_result_without_an_id_leaves_those_with_one_their_calls() -> None:
+    history = (
+        calling(call("f", {}), call("g", {}), call("h", {}, "id-h")),
+        result("of f"),
+        result("of h", "id-h"),
+        result("of g"),
+    )
+    turns = arranged(history, ONE_CALL)
+    assert [turn.content for turn in turns] == ["", "of f", "", "of g", "", "of h"]
+    assert [turn.name for turn in turns if turn.role == "tool"] == ["f", "g", "h"]
+
+
 # ---- for all conversations ----------------------------------------------------------------
 
 
