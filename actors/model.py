@@ -109,7 +109,9 @@ class Model:
         async with trio.open_nursery() as self._builders:
             self._builders.start_soon(self._listen)
             while True:
-                # What has come by the boundary counts before anything else runs.
+                # What has come by the boundary counts before anything else runs, also what has
+                # just been handed to the listener.
+                await trio.lowlevel.checkpoint()
                 for message in drain(self._mailbox):
                     self._take(message)
                 self._deliver()

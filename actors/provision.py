@@ -39,6 +39,8 @@ class Provision:
     models: tuple[ModelSpec, ...]
     loader: Loader
     budget_bytes: int
+    # How many of the models, from the first on, are loaded at the start.
+    preload: int = 1
     # Where a worker process finds its loader; see `wire.Begin`.
     worker_loader: str = ENGINE_LOADER
 
@@ -57,7 +59,12 @@ def provide(
     wanted = [library.resolve(source, report) for source in named]
     numerics = expected_numerics(sys.platform, _installed())
     models = [spec for folder in _each_once(wanted, library) if (spec := _spec(folder, numerics))]
-    return Provision(tuple(models), engine_loader(settings.blas_threads), budget_bytes(settings))
+    return Provision(
+        tuple(models),
+        engine_loader(settings.blas_threads),
+        budget_bytes(settings),
+        preload=len({folder.path for folder in wanted}),
+    )
 
 
 def budget_bytes(settings: Settings) -> int:

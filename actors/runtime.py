@@ -214,9 +214,9 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """A running runtime over the models of this machine, or those of `provision`.
 
-    The first model is current and is loaded at once. Leaving refuses newcomers, ends what is in
-    flight (code `closed`), and frees the models. Raises `RequestError` for a model that is named
-    in the settings and cannot be found.
+    The first model is current; those that are named in the settings are loaded at once. Leaving
+    refuses newcomers, ends what is in flight (code `closed`), and frees the models. Raises
+    `RequestError` for a model that is named in the settings and cannot be found.
     """
     if provision is None:
         provision = await trio.to_thread.run_sync(provide, settings)
@@ -240,8 +240,8 @@ async def open_runtime(
         nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
         stages = Stages(registry, admission, waits, trace)
         runtime = Runtime(settings, stages, nursery)
-        if models:
-            nursery.start_soon(_preload, registry, models[0].id)
+        for spec in models[: provision.preload]:
+            nursery.start_soon(_preload, registry, spec.id)
         try:
             yield runtime
         finally:
