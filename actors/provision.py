@@ -39,10 +39,10 @@ class Provision:
     models: tuple[ModelSpec, ...]
     loader: Loader
     budget_bytes: int
-    # How many of the models, from the first on, are loaded at the start.
-    preload: int = 1
     # Where a worker process finds its loader; see `wire.Begin`.
     worker_loader: str = ENGINE_LOADER
+    # How many of the models, from the first on, are loaded at the start.
+    preload: int = 1
 
 
 def provide(

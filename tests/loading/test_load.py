@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from collections.abc import Callable
@@ -102,13 +103,16 @@ def test_bytes_are_as_estimated_from_the_headers(
 ) -> None:
     folder = model_folder(dtype=mx.bfloat16, quantize=quantize)
     expected = estimate(folder, numerics)
+    gc.collect()
     before = mx.get_active_memory()
     loaded = load(folder, numerics)
     assert loaded.info.weights_bytes == expected.weights_bytes
     assert loaded.info.kv_bytes_per_token == expected.kv_bytes_per_token
     assert loaded.info.dtype == expected.dtype
+    gc.collect()
     held = mx.get_active_memory() - before
-    assert held == pytest.approx(loaded.info.weights_bytes, rel=0.05, abs=8192)
+    # Buffers are rounded up to whole pages, and there are a few dozen of them.
+    assert held == pytest.approx(loaded.info.weights_bytes, rel=0.05, abs=1 << 14)
 
 
 @pytest.mark.parametrize(("family", "per_token"), [("gemma", 3 * 2 * 32 * 4), ("mamba", 0)])
