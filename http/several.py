@@ -111,8 +111,10 @@ class Prompts(Work):
         event = await generation.receive()
         self._accepted |= isinstance(event, Accepted)
         self._model = generation.model
-        if isinstance(event, Failed) and self._can_wait(event) and trio.current_time() < give_up:
-            return event.error.retry_after_seconds or DEFAULT_RETRY_SECONDS
+        left_seconds = give_up - trio.current_time()
+        if isinstance(event, Failed) and self._can_wait(event) and left_seconds > 0:
+            advised_seconds = event.error.retry_after_seconds or DEFAULT_RETRY_SECONDS
+            return min(advised_seconds, left_seconds)
         while not isinstance(event, Finished | Failed):
             await self._send.send((number, event))
             event = await generation.receive()

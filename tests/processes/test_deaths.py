@@ -91,7 +91,7 @@ async def test_each_of_its_streams_ends_with_one_error_within_a_second_b7_b10(
         assert engine["last_exit"] == {"code": None, "signal": int(fault)}
         names = [event.name for event in site.runtime.trace.events()]
         assert names[names.index("worker.died") :].count("worker.started") == 1
-        await site.idle()
+        await site.idle(within=5.0)
 
 
 async def test_the_streams_of_another_model_go_on_b7() -> None:
@@ -142,7 +142,7 @@ async def test_before_the_first_byte_it_is_a_502_that_tells_the_state() -> None:
             assert int(reply.headers["retry-after"]) >= 1
             assert "x-should-retry" not in reply.headers
         await site.ready("slow")
-        await site.idle()
+        await site.idle(within=5.0)
 
 
 async def test_a_request_that_comes_while_it_starts_again_is_served() -> None:
@@ -193,7 +193,7 @@ async def test_a_worker_that_stands_still_is_killed_and_started_again_b3() -> No
         assert site.pid("one") != pid
         assert not is_alive(pid)
         assert site.model("one").worker.exit_signal == signal.SIGKILL
-        await site.idle()
+        await site.idle(within=5.0)
 
 
 async def test_a_step_that_hangs_ends_the_worker_b3() -> None:
@@ -217,7 +217,7 @@ async def test_a_cancel_reaches_a_worker_that_was_frozen_a10() -> None:
         await trio.sleep(1.0)
         assert site.runtime.statistics().leases == 1, "the row is still in the engine"
         site.kill("one", signal.SIGCONT)
-        await site.idle()
+        await site.idle(within=5.0)
         assert site.pid("one") == pid
         assert site.runtime.statistics().cancelled_total["disconnect"] == 1
         decoded = site.runtime.statistics().decoded_tokens_total

@@ -26,4 +26,4 @@ async def test_an_allocation_that_fails_costs_the_streams_of_its_model_only_b7(
         assert '"code":"engine_unavailable"' in reply.frames[-1]
         assert site.model("a").worker.exit_signal in (signal.SIGSEGV, signal.SIGABRT)
         await site.ready("a")
-        await site.idle()
+        await site.idle(within=5.0)
