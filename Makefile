@@ -5,6 +5,8 @@ PORT ?= 8080
 MODEL ?=
 ARGS ?=
 SEEDS ?= 1000
+# Processes that share the test files. Each may serve the real model, so more need memory too.
+JOBS ?= 2
 BENCH ?= $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 # The first Python on the path that is new enough, if none is named.
@@ -44,7 +46,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 test: check  ## everything that a change must pass: check, then the tests
-	$(BIN)/pytest -m "not slow and not soak" $(ARGS)
+	$(BIN)/pytest -m "not slow and not soak" -n $(JOBS) --dist loadfile $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
 
@@ -74,7 +76,7 @@ bench: $(DEV)  ## measure, with the real model; BENCH=bench/x.py for one script
 	@for script in $(BENCH); do echo "== $$script"; $(BIN)/python $$script $(ARGS) || exit 1; done
 
 explore: $(DEV)  ## run many more schedules of the explored scenarios: SEEDS=1000
-	$(BIN)/pytest -m explore --seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
+	EXPLORE=1 $(BIN)/pytest -m explore --seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
 
 soak: $(DEV)  ## thousands of requests and drops over minutes
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
