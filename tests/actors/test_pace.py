@@ -26,6 +26,14 @@ def test_beside_streams_a_chunk_is_a_few_decode_steps() -> None:
     assert pace.chunk_tokens(0) == 240
 
 
+def test_where_a_step_is_slow_a_chunk_is_worth_its_reading_of_the_weights() -> None:
+    pace = Pace(512, 0.25)
+    pace.prefilled(64, 0.32)
+    pace.decoded(0.200)
+    assert pace.chunk_tokens(0) == 160
+    assert pace.chunk_tokens(3) == 160
+
+
 def test_without_a_time_the_tokens_decide() -> None:
     pace = Pace(512, 0)
     pace.prefilled(64, 10.0)
