@@ -20,10 +20,10 @@ def token_room(context_window: int, prompt_tokens: int, wanted: int | None) -> R
     """The cap for a prompt of `prompt_tokens` when the client `wanted` so many (None: no cap).
 
     A cap above the room is clamped with a warning. Raises `RequestError`
-    (context_length_exceeded) when there is no room for a single token.
+    (context_length_exceeded) when there is no room for a single token, unless none is wanted.
     """
     room = context_window - prompt_tokens
-    if room < 1:
+    if room < (0 if wanted == 0 else 1):
         raise RequestError(
             Code.CONTEXT_LENGTH_EXCEEDED,
             f"This model's maximum context length is {context_window} tokens, but the prompt has "

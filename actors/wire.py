@@ -17,6 +17,8 @@ from headrace.actors.messages import (
     Figures,
     Prepare,
     Prepared,
+    PrepareDecision,
+    PrepareEmbedding,
     Refused,
     Submit,
     Ticket,
@@ -35,6 +37,7 @@ from headrace.runtime.contracts import (
 )
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.frames import Codec
+from headrace.runtime.readings import Decided, Embedded
 
 
 @attrs.frozen
@@ -90,11 +93,13 @@ ITEMS = Codec(
         CallArguments,
         CallEnded,
         ChoiceEnded,
+        Embedded,
+        Decided,
         Finished,
         Failed,
     )
 )
-TO_WORKER = Codec((Begin, Prepare, Submit, Cancel))
+TO_WORKER = Codec((Begin, Prepare, PrepareEmbedding, PrepareDecision, Submit, Cancel))
 FROM_WORKER = Codec((Ready, NotLoaded, Beat, DeliveryFrame))
 
 

@@ -31,6 +31,8 @@ class Code(enum.StrEnum):
     AUDIO_TOWER_UNAVAILABLE = "audio-tower-unavailable"
     VIDEO_UNSUPPORTED = "video-unsupported"
     INVALID_TOKEN_ID = "invalid_token_id"
+    UNSUPPORTED_QUESTION = "unsupported_question"
+    TOO_MANY_OPTIONS = "too_many_options"
     INVALID_SCHEMA = "invalid_schema"
     INVALID_GRAMMAR = "invalid_grammar"
     CONFLICTING_CONSTRAINTS = "conflicting_constraints"

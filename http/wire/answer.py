@@ -22,8 +22,12 @@ from headrace.runtime.contracts import (
     Warning_,
 )
 from headrace.runtime.errors import RequestError
+from headrace.runtime.readings import Decided, Embedded
 
 Kind: TypeAlias = Literal["text", "reasoning", "call"]
+
+# Events of the request as a whole.
+NOT_OF_A_CHOICE = (Accepted, Embedded, Decided, Finished, Failed)
 
 
 @attrs.define
@@ -116,7 +120,7 @@ class Answer:
             raise ValueError("a run of events needs a beginning and an end")
         answers = tuple(ChoiceAnswer(i, ChoiceEnded(last.reason, choice=i)) for i in range(choices))
         for event in listed:
-            if not isinstance(event, Accepted | Finished | Failed):
+            if not isinstance(event, NOT_OF_A_CHOICE):
                 answers[event.choice].take(event)
         return cls(accepted, answers, last, warnings_of(listed))
 

@@ -24,6 +24,7 @@ from headrace.runtime.contracts import (
     Usage,
     Warning_,
 )
+from headrace.runtime.readings import Decided, Embedded
 
 OfChoice: TypeAlias = Delta | ReasoningDelta | CallStarted | CallArguments | CallEnded | ChoiceEnded
 
@@ -56,7 +57,7 @@ class Merged:
             # Nearly all events are of these two kinds, one for each token.
             case Delta() | ReasoningDelta():
                 return [_moved(event, first)]
-            case Accepted():
+            case Accepted() | Embedded() | Decided():
                 return [event]
             case Failed():
                 self.over = True

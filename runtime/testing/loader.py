@@ -11,6 +11,7 @@ import attrs
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.ports import LoadedModel
+from headrace.runtime.readings import EmbeddingTraits
 from headrace.runtime.testing.device import AllocationFailed, ScriptedDevice
 from headrace.runtime.testing.hooks import Hook, Hooks, StepKind
 from headrace.runtime.testing.script import Script, ScriptChoice, by_text
@@ -36,6 +37,8 @@ class ScriptedModel:
     load_seconds: float = 1.0
     timings: Timings = attrs.field(factory=Timings)
     defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    # Of a model that was made for embeddings.
+    embedding: EmbeddingTraits | None = None
     # Each load takes one from the front and fails with it, as long as there are any.
     load_failures: list[Exception] = attrs.field(factory=list)
     engines: list[ScriptedEngine] = attrs.field(factory=list, init=False)
@@ -63,6 +66,7 @@ class ScriptedModel:
             defaults=dict(self.defaults),
             model_type="scripted",
             dtype="none",
+            embedding=self.embedding,
         )
 
     def open(self, device: ScriptedDevice) -> ScriptedEngine:

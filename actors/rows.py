@@ -1,0 +1,54 @@
+"""What the Model actor asks of a request in its batch, whatever kind of request it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from headrace.actors.messages import Prepared, Ticket
+from headrace.runtime.contracts import Event
+from headrace.runtime.ports import PromptScores, RowRead, RowSpec, RowToken, Tokenizer
+
+
+class Part(Protocol):
+    """One row of the engine, which calls it `number`."""
+
+    leaving: bool
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def ended(self) -> object:
+        """Something true once the client has been told all of it."""
+
+    def take_forced(self) -> tuple[int, ...]:
+        """Tokens that the engine is to say next, once."""
+
+
+class BatchRow(Protocol):
+    """`over`: its last word has been told. Parts are given back to the row that they are of."""
+
+    cancelled: bool
+    over: bool
+
+    @property
+    def ticket(self) -> Ticket: ...
+    @property
+    def choices(self) -> Sequence[Part]:
+        """None before it is submitted."""
+
+    @property
+    def sampled(self) -> int: ...
+    @property
+    def width(self) -> int:
+        """How many rows of the engine it takes, once its prompt is built."""
+
+    def on_built(self, built: Any) -> Prepared: ...
+    def begin(self, numbers: list[int], max_tokens: int, tokenizer: Tokenizer) -> None:
+        """The row gets its places in the batch."""
+
+    def specs(self) -> list[RowSpec]: ...
+    def on_prompt_scores(self, found: PromptScores) -> list[Event]: ...
+    def on_prompt(self) -> list[Event]: ...
+    def on_token(self, part: Any, drawn: RowToken) -> list[Event]: ...
+    def on_read(self, part: Any, read: RowRead) -> list[Event]: ...
