@@ -18,7 +18,7 @@ from quart.wrappers.response import ResponseBody
 from headrace.http.exchange import Exchange
 from headrace.http.several import open_work
 from headrace.http.wire.answer import warnings_of
-from headrace.http.wire.asking import Asked, StreamWriter
+from headrace.http.wire.asking import Asked, SoFar, StreamWriter
 from headrace.http.wire.frames import CONTENT_TYPE
 from headrace.http.wire.warned import warning_header
 from headrace.http.work import Work
@@ -64,7 +64,7 @@ class EventStream(ResponseBody):
         while not committed:
             events = await self._receive(deadline)
             if events is None:
-                self._ready.append(self._writer.keep_alive)
+                self._ready.append(self._sign_of_life())
                 return
             for event in events:
                 if isinstance(event, Failed) and not committed:
@@ -98,11 +98,14 @@ class EventStream(ResponseBody):
                 raise StopAsyncIteration
             events = await self._receive(deadline)
             if events is None:
-                return self._writer.keep_alive
+                return self._sign_of_life()
             for event in events:
                 self._take(event)
         frames, self._ready = self._ready, []
         return b"".join(frames)
+
+    def _sign_of_life(self) -> bytes:
+        return self._writer.sign_of_life(SoFar(self._work.model, self._work.prompt_tokens))
 
     async def _receive(self, deadline: float) -> list[Event] | None:
         """The next events, or None when the deadline came first."""

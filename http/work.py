@@ -20,6 +20,11 @@ class Work(ABC):
     def model(self) -> str | None: ...
 
     @property
+    def prompt_tokens(self) -> int:
+        """Of a single prompt, once they are counted; else 0."""
+        return 0
+
+    @property
     @abstractmethod
     def cancelled(self) -> CancelReason | None: ...
 
@@ -53,6 +58,10 @@ class OnePrompt(Work):
     @property
     def model(self) -> str | None:
         return self._generation.model
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self._generation.prompt_tokens
 
     @property
     def cancelled(self) -> CancelReason | None:

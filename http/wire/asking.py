@@ -15,8 +15,7 @@ class Stamp:
     """What the edge adds to a body: the protocols read no clock and draw no chance.
 
     `token` is 32 hex digits, fresh for each request; `seed` draws where the client gave none;
-    `created` is in Unix seconds. `most_choices` is the largest `n`; `thinks` is for requests that
-    do not say, and None leaves it to the model.
+    `created` is in Unix seconds. `most_choices` is the largest `n`.
     """
 
     request_id: str
@@ -25,15 +24,22 @@ class Stamp:
     created: int
     route: str = ""
     most_choices: int = 16
-    thinks: bool | None = None
+
+
+@attrs.frozen
+class SoFar:
+    """What is known of a request before it has a row. `prompt_tokens` is 0 until it is counted."""
+
+    model: str | None = None
+    prompt_tokens: int = 0
 
 
 class StreamWriter(Protocol):
     """Renders the events of one stream, in order, as bytes of its protocol."""
 
-    @property
-    def keep_alive(self) -> bytes:
-        """What says that the stream lives while there is nothing to tell."""
+    def sign_of_life(self, so_far: SoFar) -> bytes:
+        """What says that the stream lives while there is nothing to tell. It may come before
+        anything else, and some protocols then begin with what they know."""
 
     def feed(self, event: Event) -> list[bytes]:
         """The frames that an event brings; none after the frames of an end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.http.wire.asking import SoFar
 from headrace.http.wire.call_ids import CallIds
 from headrace.http.wire.errors import error_object
 from headrace.http.wire.frames import KEEP_ALIVE, frame
@@ -31,8 +32,7 @@ class ChatStream:
         self._call_ids = call_ids
         self._choices = choices
 
-    @property
-    def keep_alive(self) -> bytes:
+    def sign_of_life(self, so_far: SoFar) -> bytes:
         return KEEP_ALIVE
 
     def feed(self, event: Event) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.http.wire.asking import SoFar
 from headrace.http.wire.errors import error_object
 from headrace.http.wire.frames import KEEP_ALIVE, frame
 from headrace.http.wire.openai_answer import Chunks, finish_members
@@ -26,8 +27,7 @@ class CompletionStream:
         self._scores = scores
         self._begun = False
 
-    @property
-    def keep_alive(self) -> bytes:
+    def sign_of_life(self, so_far: SoFar) -> bytes:
         return KEEP_ALIVE
 
     def feed(self, event: Event) -> list[bytes]:

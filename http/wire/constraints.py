@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.http.wire.fields import Fields, as_array, as_choice, as_text, wrong_type, wrong_value
@@ -64,8 +64,17 @@ FORMAT_SCHEMA = {
 
 def read_constraint(fields: Fields) -> Constraint | None:
     """The one constraint of a request. Raises `RequestError` (conflicting_constraints)."""
-    group = fields.object("structured_outputs")
-    found = [*_format(fields), *_members(fields, "guided_"), *_members(group, "")]
+    return sole([*_format(fields), *guided(fields)])
+
+
+def guided(fields: Fields) -> Iterator[Constraint]:
+    """Constraints by names of our own, the same in every protocol."""
+    yield from _members(fields, "guided_")
+    yield from _members(fields.object("structured_outputs"), "")
+
+
+def sole(found: Sequence[Constraint]) -> Constraint | None:
+    """The only one, if any. Raises `RequestError` (conflicting_constraints)."""
     if len(found) > 1:
         first, second = found[0].param, found[1].param
         message = f"{second} cannot be combined with {first}: an answer has one form."

@@ -6,7 +6,6 @@ template takes is decided where the template is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from headrace.http.wire.content import read_content
@@ -30,19 +29,6 @@ def read_messages(value: Any, path: str = "messages") -> tuple[Message, ...]:
     if not items:
         raise wrong_value(path, "must not be empty")
     return tuple(_message(item, f"{path}[{index}]") for index, item in enumerate(items))
-
-
-def continues_final(messages: Sequence[Message], asked: bool | None) -> bool:
-    """Whether the last assistant message is left open for the model to go on with.
-
-    System messages do not count: their place in the list means nothing.
-    """
-    spoken = [message for message in messages if message.role != "system"]
-    can = bool(spoken) and spoken[-1].role == "assistant" and not spoken[-1].tool_calls
-    if asked and not can:
-        rule = "needs a last message of role assistant without tool calls"
-        raise wrong_value("continue_final_message", rule)
-    return can if asked is None else asked
 
 
 def _message(value: Any, path: str) -> Message:

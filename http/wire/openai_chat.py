@@ -13,14 +13,11 @@ from headrace.http.wire.call_ids import CallIds
 from headrace.http.wire.chat_stream import ChatStream
 from headrace.http.wire.constraints import read_constraint
 from headrace.http.wire.fields import Fields, wrong_value
-from headrace.http.wire.messages import continues_final, read_messages
+from headrace.http.wire.messages import read_messages
 from headrace.http.wire.openai_answer import Chunks, Head, finish_members, usage_object
 from headrace.http.wire.openai_fields import (
-    AFFINITY,
     CHAT_REFUSED,
     CHAT_WITHOUT_EFFECT,
-    check,
-    check_adapter,
     read_cap,
     read_choices,
     read_include_usage,
@@ -28,8 +25,10 @@ from headrace.http.wire.openai_fields import (
 from headrace.http.wire.openai_logprobs import chat_scores
 from headrace.http.wire.openai_tools import read_tool_use
 from headrace.http.wire.sampling import read_sampling
+from headrace.http.wire.shared_fields import AFFINITY, check, check_adapter
 from headrace.http.wire.stops import read_stops
 from headrace.http.wire.thinking import TemplateArgs, read_thinking
+from headrace.http.wire.turns import continues_final
 from headrace.http.wire.warned import warning_member
 from headrace.runtime.contracts import Event, InferenceRequest, Prompt
 
@@ -103,7 +102,7 @@ def parse(body: dict[str, Any], stamp: Stamp) -> Chat:
     check(fields, AFFINITY, CHAT_WITHOUT_EFFECT, CHAT_REFUSED)
     check_adapter(fields)
     sampling, given = read_sampling(fields, fresh_seed=stamp.seed)
-    thinking, template_args = read_thinking(fields, stamp.thinks)
+    thinking, template_args = read_thinking(fields)
     request = InferenceRequest(
         id=stamp.request_id,
         model=fields.text("model") or None,

@@ -14,11 +14,8 @@ from headrace.http.wire.constraints import FORMATS, read_constraint
 from headrace.http.wire.fields import Fields, unsupported, wrong_value
 from headrace.http.wire.openai_answer import Chunks, Head, finish_members, usage_object
 from headrace.http.wire.openai_fields import (
-    AFFINITY,
     COMPLETION_REFUSED,
     COMPLETION_WITHOUT_EFFECT,
-    check,
-    check_adapter,
     read_cap,
     read_choices,
     read_include_usage,
@@ -26,6 +23,7 @@ from headrace.http.wire.openai_fields import (
 from headrace.http.wire.openai_logprobs import LegacyScores
 from headrace.http.wire.prompts import read_prompts
 from headrace.http.wire.sampling import read_sampling
+from headrace.http.wire.shared_fields import AFFINITY, check, check_adapter
 from headrace.http.wire.stops import read_stops
 from headrace.http.wire.warned import warning_member
 from headrace.runtime.contracts import Event, InferenceRequest, Prompt

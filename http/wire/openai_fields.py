@@ -6,14 +6,8 @@ somewhere, or it has its line here as accepted without effect, or as refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from headrace.http.wire.fields import Fields
 from headrace.http.wire.rules import BOOLEAN, OBJECT, TEXT, Rule, integer, only, read_all
-from headrace.runtime.errors import Code, RequestError
-
-# Without effect on the text of an answer: these choose where a prompt is cached.
-AFFINITY: dict[str, Rule] = {"prompt_cache_key": TEXT, "session_id": TEXT}
 
 # Accepted without effect; the type is checked all the same.
 CHAT_WITHOUT_EFFECT: dict[str, Rule] = {
@@ -55,12 +49,6 @@ STREAM_OPTIONS: dict[str, Rule] = {
 }
 
 
-def check(fields: Fields, *tables: Mapping[str, Rule]) -> None:
-    """Raises `RequestError` for the first field of these tables that cannot be done as asked."""
-    for rules in tables:
-        read_all(fields, rules)
-
-
 def read_include_usage(fields: Fields) -> bool:
     """Whether a stream is to end with its usage; without a stream nobody asks."""
     options = fields.object("stream_options")
@@ -78,13 +66,3 @@ def read_cap(fields: Fields, least: int) -> int | None:
 def read_choices(fields: Fields, most: int) -> int:
     choices = fields.read("n", integer(1, most).read)
     return 1 if choices is None else int(choices)
-
-
-def check_adapter(fields: Fields) -> None:
-    """There are none yet."""
-    adapter = fields.text("adapter")
-    if adapter not in (None, "none"):
-        path = fields.path("adapter")
-        message = f"{path} is not available in this version with the value given."
-        details = {"reasons": [path]}
-        raise RequestError(Code.UNSUPPORTED_EXECUTION, message, param=path, details=details)

@@ -7,7 +7,6 @@ from headrace.http.wire.content import MEDIA_PARTS, TEXT_PARTS
 from headrace.http.wire.fields import MOST_COUNT
 from headrace.http.wire.messages import ROLES
 from headrace.http.wire.openai_fields import (
-    AFFINITY,
     CHAT_REFUSED,
     CHAT_WITHOUT_EFFECT,
     COMPLETION_REFUSED,
@@ -17,6 +16,7 @@ from headrace.http.wire.openai_fields import (
 from headrace.http.wire.openai_tools import MODES, WORDS
 from headrace.http.wire.rules import Schema, any_of, nullable, properties
 from headrace.http.wire.sampling import RULES as SAMPLING
+from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.stops import MOST_STOPS
 from headrace.http.wire.thinking import RULES as THINKING
 from headrace.http.wire.tools import NAME_PATTERN

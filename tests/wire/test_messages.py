@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.http.wire.messages import continues_final, read_messages
+from headrace.http.wire.messages import read_messages
+from headrace.http.wire.turns import continues_final
 from headrace.runtime.contracts import Message
 from headrace.runtime.errors import Code, RequestError
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from headrace.http.wire.asking import Stamp
 from headrace.http.wire.constraints import GUIDED
 from headrace.http.wire.openai_chat import Chat, parse
-from headrace.http.wire.openai_fields import AFFINITY, CHAT_REFUSED, CHAT_WITHOUT_EFFECT
+from headrace.http.wire.openai_fields import CHAT_REFUSED, CHAT_WITHOUT_EFFECT
 from headrace.http.wire.sampling import RULES as SAMPLING
+from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.thinking import RULES as THINKING
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import (

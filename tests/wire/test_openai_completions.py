@@ -12,11 +12,11 @@ from headrace.http.wire.asking import Stamp
 from headrace.http.wire.constraints import GUIDED
 from headrace.http.wire.openai_completions import Completion, parse
 from headrace.http.wire.openai_fields import (
-    AFFINITY,
     COMPLETION_REFUSED,
     COMPLETION_WITHOUT_EFFECT,
 )
 from headrace.http.wire.sampling import RULES as SAMPLING
+from headrace.http.wire.shared_fields import AFFINITY
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import InferenceRequest, Prompt, Sampling
 from headrace.runtime.errors import Code, RequestError
