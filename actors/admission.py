@@ -6,7 +6,7 @@ free. The plan can be used once; what it stands for is given back by leaving the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -48,6 +48,7 @@ class Plan:
 class _Enter:
     ticket: Ticket
     model_id: str
+    group: Hashable
     reply: Reply[None]
 
 
@@ -58,6 +59,7 @@ class _Admit:
     prompt_tokens: int
     wanted: int | None
     rows: int
+    late: bool
     reply: Reply[Plan]
 
 
@@ -84,12 +86,23 @@ class Place:
         self._admission = admission
         self._ticket = ticket
 
+    def check(self, info: ModelInfo, prompt_tokens: int, wanted: int | None) -> None:
+        """Whether the prompt leaves room, before anything is waited for. Raises `RequestError`."""
+        token_room(info.context_window, prompt_tokens, wanted)
+
     async def admit(
-        self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int = 1
+        self,
+        info: ModelInfo,
+        prompt_tokens: int,
+        wanted: int | None,
+        rows: int = 1,
+        *,
+        late: bool = False,
     ) -> Plan:
-        """Wait for the rows. Raises `RequestError` at once when the prompt leaves no room."""
+        """Wait for the rows. Raises `RequestError` at once when the prompt leaves no room. A `late`
+        request stands behind all that have come."""
         reply: Reply[Plan] = Reply()
-        message = _Admit(self._ticket, info, prompt_tokens, wanted, rows, reply)
+        message = _Admit(self._ticket, info, prompt_tokens, wanted, rows, late, reply)
         return await self._admission.ref.ask(message, reply)
 
 
@@ -107,14 +120,17 @@ class Admission(Actor[_Message]):
         self._closed: Code | None = None
 
     @asynccontextmanager
-    async def place(self, ticket: Ticket, model_id: str) -> AsyncIterator[Place]:
+    async def place(
+        self, ticket: Ticket, model_id: str, group: Hashable = None
+    ) -> AsyncIterator[Place]:
         """A place for one request; given back on the way out, whatever was granted meanwhile.
+        Tickets of one `group` share theirs.
 
         Raises `RequestError`: queue_full with a time to try again, or draining.
         """
         reply: Reply[None] = Reply()
         try:
-            await self.ref.ask(_Enter(ticket, model_id, reply), reply)
+            await self.ref.ask(_Enter(ticket, model_id, group, reply), reply)
             yield Place(self, ticket)
         finally:
             done: Reply[None] = Reply()
@@ -144,7 +160,7 @@ class Admission(Actor[_Message]):
             message.reply.fail(error)
             return
         waitlist = self._waitlist(message.model_id)
-        if waitlist.enter(message.ticket):
+        if waitlist.enter(message.ticket, message.group):
             self._model_of[message.ticket] = message.model_id
             message.reply.set(None)
             return
@@ -165,7 +181,8 @@ class Admission(Actor[_Message]):
         plan = Plan(message.ticket, room.max_tokens, room.warnings)
         self._pending[message.ticket] = (message.reply, plan)
         waitlist = self._waitlist(model_id)
-        self._grant(waitlist.line_up(message.ticket, trio.current_time(), message.rows))
+        now, rows = trio.current_time(), message.rows
+        self._grant(waitlist.line_up(message.ticket, now, rows, late=message.late))
 
     def _on_leave(self, ticket: Ticket) -> None:
         self._pending.pop(ticket, None)

@@ -10,6 +10,7 @@ import trio
 from headrace.actors.host import Seat
 from headrace.actors.messages import Ticket
 from headrace.actors.reports import RequestReport
+from headrace.actors.together import Part
 from headrace.runtime.contracts import (
     Accepted,
     CallArguments,
@@ -38,10 +39,17 @@ class Generation:
     """
 
     def __init__(
-        self, ticket: Ticket, request: InferenceRequest, stall_seconds: float, trace: Trace
+        self,
+        ticket: Ticket,
+        request: Request,
+        part: Part,
+        stall_seconds: float,
+        trace: Trace,
     ) -> None:
         self.ticket = ticket
         self.request = request
+        # Its share of what its client asked for.
+        self.part = part
         self.model: str | None = request.model
         self.stage: Stage = "queued"
         self.began = trio.current_time()

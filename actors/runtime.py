@@ -27,6 +27,8 @@ from headrace.actors.routing import Names
 from headrace.actors.scope import Limits, Stages, run_stages
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import CancelReason, Failed, InferenceRequest
+from headrace.actors.thinking import by_default
+from headrace.actors.together import Part, alone
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.restart import RestartBudget
 from headrace.runtime.settings import Settings
@@ -65,11 +67,14 @@ class Runtime:
     # ---- requests ------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def request(self, request: InferenceRequest) -> AsyncIterator[Generation]:
+    async def request(
+        self, request: Request, part: Part | None = None
+    ) -> AsyncIterator[Generation]:
         """The scope of one request. When this returns, nothing of the request is left.
 
         Entering never raises for a refusal: that is the first event. Leaving before the end has
-        been read cancels the request (reason: disconnect).
+        been read cancels the request (reason: disconnect). Requests that belong `Together` are
+        given a part of it each, and all of them have to be entered.
         """
         generation = self._begin(request)
         try:
@@ -81,7 +86,7 @@ class Runtime:
                 await generation.released.wait()
             self._finish(generation)
 
-    def _begin(self, request: InferenceRequest) -> Generation:
+    def _begin(self, request: Request, part: Part) -> Generation:
         ticket = f"t{next(self._ticket_numbers)}"
         stall_seconds = self.settings.write_stall_s
         generation = Generation(ticket, request, stall_seconds, self.trace)

@@ -72,31 +72,45 @@ async def _held(stages: Stages, generation: Generation) -> None:
     request, ticket = generation.request, generation.ticket
     route = stages.registry.resolve(request.model)
     model_id = generation.model = route.model_id
-    with trio.CancelScope() as queue:
+    part = generation.part
+    with trio.CancelScope() as queue, part.held(queue):
         queue.deadline = trio.current_time() + stages.limits.queue_seconds
-        async with stages.admission.place(ticket, model_id) as place:
+        async with stages.admission.place(ticket, model_id, part.group) as place:
             generation.stage = "loading"
             async with stages.registry.lease(ticket, model_id) as lease:
                 generation.stage = "queued"
                 async with lease.host.seat(ticket, generation.put) as seat:
                     prepared = await seat.prepare(request)
-                    prompt_tokens = prepared.prompt_tokens
-                    plan = await place.admit(
-                        lease.info, prompt_tokens, request.max_tokens, request.n
-                    )
-                    queue.deadline = math.inf
-                    generation.admitted(
-                        seat,
-                        Accepted(
+                    prompt_tokens = generation.prompt_tokens = prepared.prompt_tokens
+                    row_tokens = prepared.longest_tokens or prompt_tokens
+                    # What can be refused is refused before anything of the request runs.
+                    place.check(lease.info, row_tokens, request.max_tokens)
+                    async with part.turn():
+                        plan = await place.admit(
+                            lease.info,
+                            row_tokens,
+                            request.max_tokens,
+                            request.n,
+                            late=part.late,
+                        )
+                        queue.deadline = math.inf
+                        part.admitted()
+                        warnings = (
+                            *request.warnings,
+                            *route.warnings,
+                            *prepared.warnings,
+                            *plan.warnings,
+                        )
+                        accepted = Accepted(
                             model_id,
                             prompt_tokens,
                             plan.max_tokens,
                             lease.info.fingerprint,
-                            (*route.warnings, *prepared.warnings, *plan.warnings),
-                        ),
-                    )
-                    seat.submit(plan.take())
-                    await seat.wait_ended()
+                            warnings,
+                        )
+                        generation.admitted(seat, accepted)
+                        seat.submit(plan.take())
+                        await seat.wait_ended()
     if queue.cancelled_caught:
         seconds = f"{stages.limits.queue_seconds:g}"
         raise RequestError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Hashable
 
 import attrs
 
@@ -21,7 +22,8 @@ SERVICES_REMEMBERED = 32
 
 @attrs.frozen
 class WaitlistStatistics:
-    """`waiting` counts every request that holds a place without a row."""
+    """`waiting` counts every request that holds a place without a row, however many prompts it
+    has; `running` counts tickets."""
 
     waiting: int
     running: int
@@ -36,6 +38,9 @@ class Waitlist:
         self._arrivals = itertools.count()
         # Ticket -> its number in the order of arrival; kept until it leaves.
         self._numbers: dict[Ticket, int] = {}
+        # Ticket -> the request that it is a part of, and how many tickets each request has.
+        self._groups: dict[Ticket, Hashable] = {}
+        self._sizes: Counter[Hashable] = Counter()
         # Those without a row, and of them those who are ready, by order of arrival.
         self._entered: set[Ticket] = set()
         self._line: list[Ticket] = []
@@ -45,17 +50,26 @@ class Waitlist:
         self._running: dict[Ticket, float] = {}
         self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
 
-    def enter(self, ticket: Ticket) -> bool:
-        """Take a place; False when all are taken. A request counts once, whatever it wants."""
-        if len(self._entered) + len(self._running) >= self._places:
+    def enter(self, ticket: Ticket, group: Hashable = None) -> bool:
+        """Take a place; False when all are taken. A request counts once, whatever it wants: the
+        tickets of one `group` share a place, None is a group of its own."""
+        group = ticket if group is None else group
+        if group not in self._sizes and len(self._sizes) >= self._places:
             return False
+        self._groups[ticket] = group
+        self._sizes[group] += 1
         self._entered.add(ticket)
         self._numbers[ticket] = next(self._arrivals)
         return True
 
-    def line_up(self, ticket: Ticket, now: float, rows: int = 1) -> list[Ticket]:
-        """The ticket is ready to run so many rows. Answers who gets theirs now."""
+    def line_up(
+        self, ticket: Ticket, now: float, rows: int = 1, *, late: bool = False
+    ) -> list[Ticket]:
+        """The ticket is ready to run so many rows; a `late` one goes behind all that have come.
+        Answers who gets theirs now."""
         if ticket in self._entered and ticket not in self._line:
+            if late:
+                self._numbers[ticket] = next(self._arrivals)
             # More than there are would wait for ever.
             self._rows[ticket] = min(rows, self._max_rows)
             bisect.insort(self._line, ticket, key=self._numbers.__getitem__)
@@ -71,7 +85,15 @@ class Waitlist:
             self._line = [other for other in self._line if other != ticket]
         self._numbers.pop(ticket, None)
         self._rows.pop(ticket, None)
+        self._leave_group(ticket)
         return self._grant(now)
+
+    def _leave_group(self, ticket: Ticket) -> None:
+        if ticket in self._groups:
+            group = self._groups.pop(ticket)
+            self._sizes[group] -= 1
+            if not self._sizes[group]:
+                del self._sizes[group]
 
     def _grant(self, now: float) -> list[Ticket]:
         granted: list[Ticket] = []
@@ -95,7 +117,10 @@ class Waitlist:
         return min(max(estimate, low), high)
 
     def statistics(self) -> WaitlistStatistics:
-        return WaitlistStatistics(len(self._entered), len(self._running))
+        groups = self._groups
+        served = {groups[ticket] for ticket in self._running}
+        waiting = {groups[ticket] for ticket in self._entered} - served
+        return WaitlistStatistics(len(waiting), len(self._running))
 
     def __repr__(self) -> str:
         return (

@@ -69,7 +69,8 @@ class TestTogether:
             several = [attrs.evolve(request, n=2) for request in prompts(3)]
             async with open_work(scene.runtime, several) as work:
                 await wait_all_tasks_blocked()
-                assert len(scene.runtime.requests()) == 2
+                stages = [report.stage for report in scene.runtime.requests()]
+                assert sorted(stages) == ["prefilling", "prefilling", "queued"]
                 work.cancel("api")
 
     async def test_a_reader_that_was_cut_short_misses_nothing(
@@ -129,29 +130,47 @@ class TestFullQueue:
             assert end.error.code is Code.QUEUE_FULL
             assert end.error.retry_after_seconds is not None
 
-    async def test_a_request_with_one_place_waits_for_more(self, autojump_clock: MockClock) -> None:
-        settings = Settings(max_rows=2, queue_limit=0)
+    async def test_its_prompts_share_one_place(self, autojump_clock: MockClock) -> None:
+        settings = Settings(max_rows=1, queue_limit=1)
         async with open_scene(settings=settings) as scene, trio.open_nursery() as nursery:
             nursery.start_soon(ask, scene.runtime, asking("ahead", max_tokens=500))
             await wait_all_tasks_blocked()
-            events = await run(scene.runtime, prompts(4))
+            async with open_work(scene.runtime, prompts(4)) as work:
+                await wait_all_tasks_blocked()
+                assert scene.runtime.statistics().queue_depth == 1
+                refused = await ask(scene.runtime, asking("behind"))
+                assert refused.code is Code.QUEUE_FULL
+                events = await work.receive_all()
             assert all(len(text) == 3 for text in texts(events, 4))
 
-    async def test_waiting_for_more_has_an_end(self, autojump_clock: MockClock) -> None:
-        settings = Settings(max_rows=2, queue_limit=0, queue_timeout_s=30)
+    async def test_waiting_for_the_first_row_has_an_end(self, autojump_clock: MockClock) -> None:
+        settings = Settings(max_rows=1, queue_timeout_s=2)
         async with open_scene(settings=settings) as scene, trio.open_nursery() as nursery:
-            # A reader that never reads: its place is not given back before the story's end.
             nursery.start_soon(ask, scene.runtime, asking("ahead", max_tokens=4000))
             await wait_all_tasks_blocked()
-            began = trio.current_time()
-            # Either may be the one that gets the place.
-            both = [asking(name, max_tokens=4000) for name in ("p0", "p1")]
-            events = await run(scene.runtime, both)
-            end = events[-1]
+            end = (await run(scene.runtime, prompts(3)))[-1]
             assert isinstance(end, Failed)
-            assert end.error.code is Code.QUEUE_FULL
-            assert 30 <= trio.current_time() - began < 40
+            assert end.error.code is Code.QUEUE_TIMEOUT
             nursery.cancel_scope.cancel()
+
+    async def test_its_later_prompts_wait_for_its_own_and_not_in_the_queue(
+        self, autojump_clock: MockClock
+    ) -> None:
+        async with open_scene(settings=Settings(max_rows=2, queue_timeout_s=2)) as scene:
+            began = trio.current_time()
+            events = await run(scene.runtime, prompts(6, max_tokens=200))
+            assert trio.current_time() - began > 5
+            assert all(len(text) == 200 for text in texts(events, 6))
+
+    async def test_others_come_between_its_prompts(self, autojump_clock: MockClock) -> None:
+        async with open_scene(settings=Settings(max_rows=1)) as scene:
+            async with open_work(scene.runtime, prompts(3, max_tokens=50)) as work:
+                assert isinstance((await work.receive())[0], Accepted)
+                other = await ask(scene.runtime, asking("other", max_tokens=1))
+                assert other.code is None
+                rows = [scene.engine.row_of(name) for name in ("p0", "other")]
+                assert scene.engine.known_rows[:2] == tuple(rows)
+                await work.receive_all()
 
 
 def completion(prompt: Any, **fields: Any) -> bytes:
@@ -202,6 +221,26 @@ class TestOverTheWire:
                 assert deleted.json["status"] == "cancelled"
                 reply = Reply.of(await caller.read_to_end())
                 assert (reply.status, reply.code) == (499, "request_cancelled")
+            await site.idle()
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize(
+        ("wrong", "code", "param"),
+        [
+            ("x" * 5000, "context_length_exceeded", "prompt[40]"),
+            ([1, 2, 300], "invalid_token_id", "prompt[40][2]"),
+        ],
+    )
+    async def test_what_is_wrong_with_a_late_prompt_is_said_before_anything_runs_h6(
+        self, stream: bool, wrong: Any, code: str, param: str
+    ) -> None:
+        good: Any = "a" if isinstance(wrong, str) else [65]
+        async with open_site(max_rows=2) as site:
+            asked = completion([*[good] * 40, wrong, good], stream=stream, max_tokens=2)
+            reply = await site.call(asked)
+            assert (reply.status, reply.code) == (400, code)
+            assert reply.json["error"]["param"] == param
+            assert site.scene.engine.known_rows == ()
             await site.idle()
 
     @pytest.mark.parametrize("stream", [False, True])
