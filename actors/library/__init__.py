@@ -7,10 +7,17 @@ from headrace.actors.library.folder import ModelFolder
 from headrace.actors.library.hub import cache_folder
 from headrace.actors.library.library import Library, Report, no_report
 from headrace.actors.library.progress import shown_progress
-from headrace.actors.library.table import DEFAULT_MODEL, REGISTRY_MODELS, RegistryModel, Wheel
+from headrace.actors.library.table import (
+    DEFAULT_MODEL,
+    EMBEDDING_MODEL,
+    REGISTRY_MODELS,
+    RegistryModel,
+    Wheel,
+)
 
 __all__ = [
     "DEFAULT_MODEL",
+    "EMBEDDING_MODEL",
     "REGISTRY_MODELS",
     "Library",
     "ModelFolder",

