@@ -5,6 +5,7 @@ PORT ?= 8080
 MODEL ?=
 ARGS ?=
 SEEDS ?= 1000
+MINUTES ?= 5
 # Processes that share the test files. Each may serve the real model, so more need memory too.
 JOBS ?= 2
 BENCH ?= $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
@@ -46,7 +47,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 test: check  ## everything that a change must pass: check, then the tests
-	$(BIN)/pytest -m "not slow and not soak" -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
 
@@ -78,8 +79,8 @@ bench: $(DEV)  ## measure, with the real model; BENCH=bench/x.py for one script
 explore: $(DEV)  ## run many more schedules of the explored scenarios: SEEDS=1000
 	EXPLORE=1 $(BIN)/pytest -m explore --seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
 
-soak: $(DEV)  ## thousands of requests and drops over minutes
-	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+soak: $(DEV)  ## real clients, faults and drops for MINUTES=5; fails if anything is not as promised
+	PYTHONPATH=bench $(BIN)/python -m soak --minutes $(MINUTES) $(ARGS)
 
 slow: $(DEV)  ## the tests that take too long for `make test`
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
