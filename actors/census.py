@@ -16,9 +16,11 @@ def model_report(
     report = ModelReport(
         host.id,
         "never_loaded",
+        role=host.role,
         info=host.info or host.expected,
         batch=batch_report(host, waiting_rows, max_rows),
         worker=worker_report(host),
+        decoding=host.decoding,
     )
     if residence is None:
         return report

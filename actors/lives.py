@@ -5,7 +5,7 @@ How a life ends is told to the registry as a message, exactly once for each star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -14,7 +14,7 @@ import trio
 
 from headrace.actors.batch import describe
 from headrace.actors.host import Host
-from headrace.actors.local import Readied, gone
+from headrace.actors.life import Readied, gone
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo
@@ -66,16 +66,16 @@ LifeNews: TypeAlias = Loaded | LoadFailed | Unloaded | Died
 
 
 class Lives:
-    """At most one life for each model. `tell` takes the news; `hosts` outlive the lives."""
+    """At most one life for each model. `tell` takes the news; `hosts`, by id, outlive the lives."""
 
     def __init__(
         self,
-        hosts: Iterable[Host],
+        hosts: Mapping[str, Host],
         run_model: Runner,
         tell: Callable[[LifeNews], None],
         trace: Trace,
     ) -> None:
-        self._hosts = {host.id: host for host in hosts}
+        self._hosts = hosts
         self._run_model = run_model
         self._tell = tell
         self._trace = trace

@@ -9,16 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 import attrs
 import trio
 
+from headrace.actors.catalogue import Shelf
 from headrace.actors.census import model_report
 from headrace.actors.host import Host, Totals
 from headrace.actors.lease import Lease
+from headrace.actors.life import gone
 from headrace.actors.lives import Died, LifeNews, Lives, Loaded, LoadFailed, Runner, Unloaded
-from headrace.actors.local import gone
 from headrace.actors.messages import Ticket
 from headrace.actors.reports import ModelReport
 from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Unload
@@ -26,12 +28,11 @@ from headrace.actors.residency import Residency
 from headrace.actors.routing import Names, Route, route
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.actor import Actor
+from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.reply import Reply
 from headrace.runtime.restart import RestartBudget
 from headrace.runtime.trace import Trace
-
-ONLY_IDS = Names(aliases=())
 
 
 @attrs.frozen
@@ -75,12 +76,18 @@ class _Idle:
 
 
 @attrs.frozen
+class _Found:
+    shelf: Shelf
+    reply: Reply[None]
+
+
+@attrs.frozen
 class NoMoreLeases:
     """The runtime is about to end: nobody gets a lease any more, and no model starts again."""
 
 
 _Message: TypeAlias = (
-    _Acquire | _Release | _Unload | _Pin | _Measured | _Idle | NoMoreLeases | LifeNews
+    _Acquire | _Release | _Unload | _Pin | _Measured | _Idle | _Found | NoMoreLeases | LifeNews
 )
 
 
@@ -106,14 +113,16 @@ class Registry(Actor[_Message]):
         super().__init__("registry")
         self._specs = {spec.id: spec for spec in specs}
         self._names = names
+        self._exact = Names(aliases=(), places=names.places)
         self._residency = Residency(budget_bytes)
         self._idle_seconds = idle_seconds
         self._trace = trace
-        self._hosts = {
-            spec.id: Host(spec, trace, end_seconds=end_seconds, on_measured=self._on_measured)
-            for spec in specs
-        }
-        self._lives = Lives(self._hosts.values(), run_model, self.ref.tell, trace)
+        self._new_host = partial(
+            Host, trace=trace, end_seconds=end_seconds, on_measured=self._on_measured
+        )
+        self._hosts = {spec.id: self._new_host(spec) for spec in specs}
+        self._lives = Lives(self._hosts, run_model, self.ref.tell, trace)
+        self._new_budget = restarts
         self._restarts = {spec.id: restarts() for spec in specs}
         # What the next start of a model that died has to wait, in seconds.
         self._delays: dict[str, float] = {}
@@ -124,7 +133,8 @@ class Registry(Actor[_Message]):
         self._leavers: dict[str, list[Reply[None]]] = {}
         self._load_numbers = itertools.count(1)
         self._closing = False
-        self.current: str | None = specs[0].id if specs else None
+        primaries = (spec.id for spec in specs if spec.role == "primary")
+        self.current: str | None = next(primaries, None)
 
     async def serve(self) -> None:
         """Run until cancelled; the models end with it."""
@@ -135,13 +145,29 @@ class Registry(Actor[_Message]):
 
     # ---- what others call ------------------------------------------------------------------
 
-    def resolve(self, name: str | None) -> Route:
-        """The model that answers for a name. Raises `RequestError`; see `routing.route`."""
-        return route(name, self._names, self._specs, self.current)
+    def resolve(self, name: str | None, *, companions: bool = False) -> Route:
+        """The model that answers for a name. Raises `RequestError`: as `routing.route`, and
+        unsupported_capability for a companion where a primary model is needed."""
+        found = route(name, self._names, self._specs, self.current)
+        if not companions:
+            self.check_primary(found.model_id)
+        return found
+
+    def known(self, model_id: str) -> ModelInfo | None:
+        """What is known of a model, by its files if it is not loaded."""
+        host = self._hosts[model_id]
+        return host.info or host.expected
 
     def find(self, model_id: str) -> str:
-        """The id itself. Raises `RequestError` (model_not_found): aliases do not count here."""
-        return route(model_id, ONLY_IDS, self._specs, None).model_id
+        """The model with this id or in this place. Raises `RequestError` (model_not_found):
+        aliases do not count here."""
+        return route(model_id, self._exact, self._specs, None).model_id
+
+    def check_primary(self, model_id: str) -> None:
+        """Raises `RequestError` (unsupported_capability) for a companion."""
+        if self._specs[model_id].role != "primary":
+            text = f"The model {model_id!r} does not generate text."
+            raise RequestError(Code.UNSUPPORTED_CAPABILITY, text, param="model")
 
     @property
     def budget_bytes(self) -> int:
@@ -178,6 +204,16 @@ class Registry(Actor[_Message]):
         reply: Reply[None] = Reply()
         await self.ref.ask(_Pin(model_id, pinned, reply), reply)
 
+    async def admit(self, shelf: Shelf) -> None:
+        """Let further models be asked for. Raises `ActorDied`."""
+        reply: Reply[None] = Reply()
+        await self.ref.ask(_Found(shelf, reply), reply)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Of every model that can be asked for."""
+        return frozenset(self._specs)
+
     # ---- messages --------------------------------------------------------------------------
 
     def handle(self, message: _Message) -> None:
@@ -201,12 +237,27 @@ class Registry(Actor[_Message]):
                 return self._residency.measured(model_id, measured_bytes, now)
             case _Idle():
                 return self._residency.idle(now, self._idle_seconds)
+            case _Found(shelf, reply):
+                reply.set(None)
+                self._on_found(shelf)
+                return []
             case NoMoreLeases():
                 self._closing = True
                 self._residency.close_to_new()
                 return []
             case _:
                 return self._on_news(message, now)
+
+    def _on_found(self, shelf: Shelf) -> None:
+        for spec in shelf.models:
+            if spec.id not in self._specs:
+                self._specs[spec.id] = spec
+                self._hosts[spec.id] = self._new_host(spec)
+                self._restarts[spec.id] = self._new_budget()
+                self._trace.emit("model.found", model=spec.id)
+        places = {**shelf.places, **self._names.places}
+        self._names = attrs.evolve(self._names, places=places)
+        self._exact = attrs.evolve(self._exact, places=places)
 
     def _on_acquire(self, message: _Acquire, now: float) -> list[Action]:
         self._replies[message.ticket] = message.reply

@@ -12,8 +12,9 @@ import attrs
 import trio
 
 from headrace.actors.host import Host
-from headrace.actors.local import EngineLimits, Readied
+from headrace.actors.life import EngineLimits, Readied
 from headrace.actors.messages import ToModel
+from headrace.actors.patience import Patience, Phase
 from headrace.actors.spec import ModelSpec
 from headrace.actors.wire import (
     FROM_WORKER,
@@ -29,11 +30,6 @@ from headrace.runtime.errors import ErrorInfo, KernelError
 from headrace.runtime.process import WorkerProcess, open_worker
 from headrace.runtime.trace import Trace
 
-# The loop of a worker beats each second; a machine that is very busy may miss a few.
-BEAT_MARGIN_SECONDS = (2.0, 5.0)
-# Until its model is ready a worker imports, maps files and converts weights, which may keep its
-# loop from beating however short a step may be.
-START_SILENCE_SECONDS = 60.0
 ENGINE_LOADER = "headrace.actors.engine.lazy:engine_loader"
 
 
@@ -49,6 +45,7 @@ class RemoteRunner:
     blas_threads: int
     trace: Trace
     loader: str = ENGINE_LOADER
+    patience: Patience = attrs.field(factory=Patience)
 
     async def __call__(self, spec: ModelSpec, host: Host, ready: Readied) -> ErrorInfo | None:
         """One life of a model. Answers why it could not be loaded; otherwise runs until it is
@@ -71,35 +68,30 @@ class RemoteRunner:
         def tell(message: ToModel) -> None:
             worker.link.send(TO_WORKER.encode(message))
 
-        limit_seconds = longest_silence(self.limits.step_seconds)
-        silence_seconds = max(START_SILENCE_SECONDS, limit_seconds)
+        phase: Phase = "starting"
         while True:
             payload = None
+            silence_seconds = self.patience.silence_seconds(phase, self.limits.step_seconds)
             with trio.move_on_after(silence_seconds) as silence:
                 payload = await worker.link.receive()
             if silence.cancelled_caught:
-                self.trace.emit("worker.silent", model=host.id, seconds=silence_seconds)
+                self.trace.emit(
+                    "worker.silent", model=host.id, phase=phase, seconds=silence_seconds
+                )
                 worker.kill()
             if payload is None:
                 return None
             match FROM_WORKER.decode(payload):
                 case Ready(info):
-                    silence_seconds = limit_seconds
+                    phase = "ready"
                     host.open(info, tell)
                     ready(info)
                 case NotLoaded(error):
                     return error
                 case DeliveryFrame() as frame:
                     host.deliver(decode_delivery(frame))
+                case Beat() if phase == "starting":
+                    phase = "loading"
+                    self.trace.emit("worker.loading", model=host.id)
                 case Beat():
                     pass
-
-
-def longest_silence(step_seconds: float) -> float:
-    """Seconds without a sign of life after which a worker counts as dead.
-
-    Longer than the worker's own watchdog takes, which ends a hung step with a reason. Whoever sets
-    a short limit wants to know soon, so the margin shrinks with it.
-    """
-    least, most = BEAT_MARGIN_SECONDS
-    return step_seconds + min(max(step_seconds, least), most)

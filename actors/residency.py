@@ -136,7 +136,8 @@ class Residency:
         return actions
 
     def measured(self, model_id: str, measured_bytes: int, now: float) -> list[Action]:
-        """What the model takes now. Above the budget, idle models go and nothing is loaded."""
+        """What the model takes now, without its rows. Above the budget, idle models go and
+        nothing is loaded."""
         slot = self._books.slot(model_id)
         if slot.phase == "ready":
             slot.bytes = measured_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Mapping
 
 import attrs
@@ -19,6 +20,8 @@ class Names:
     aliases: tuple[str, ...] = ("default", "local", "")
     # Further names of models, by name.
     model_names: Mapping[str, str] = attrs.field(factory=dict)
+    # Where models are, each with its id: a folder is its model, however it was written.
+    places: Mapping[str, str] = attrs.field(factory=dict)
     # Whether a name that nobody has is answered by the current model, with a warning.
     unknown_is_current: bool = False
 
@@ -39,8 +42,8 @@ def route(name: str | None, names: Names, known: Collection[str], current: str |
     asked = name or ""
     if asked in known:
         return Route(asked)
-    if asked in names.model_names and names.model_names[asked] in known:
-        return Route(names.model_names[asked])
+    if (meant := _meant(asked, names, known)) is not None:
+        return Route(meant)
     if asked in names.aliases:
         return Route(_current(current))
     if not asked:
@@ -56,6 +59,15 @@ def route(name: str | None, names: Names, known: Collection[str], current: str |
         param="model",
         details={"known_models": shown},
     )
+
+
+def _meant(asked: str, names: Names, known: Collection[str]) -> str | None:
+    """The id that stands behind a further name or a place."""
+    name = names.model_names.get(asked, asked)
+    # By the letters alone: what a client made up is not looked for on the disk.
+    places = (name, posixpath.normpath(name)) if name else ()
+    ids = (name, *(names.places[place] for place in places if place in names.places))
+    return next((model_id for model_id in ids if model_id in known), None)
 
 
 def _current(current: str | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from headrace.actors.local import EngineLimits
+from headrace.actors.life import EngineLimits
 from headrace.actors.messages import (
     Cancel,
     Decoding,

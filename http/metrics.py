@@ -6,7 +6,7 @@ route patterns and ids of known models only: nothing a client makes up can multi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -27,18 +27,19 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LONG = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-# name: (help, buckets, the trace event and its field that feed it)
-HISTOGRAMS: dict[str, tuple[str, tuple[float, ...], str, str]] = {
-    "headrace_ttft_seconds": ("To the first text", LONG, "request.first_text", "seconds"),
-    "headrace_inter_token_seconds": ("Between texts", SHORT, "request.text_gap", "seconds"),
-    "headrace_request_seconds": ("Whole requests", LONG, "request.ended", "seconds"),
-    "headrace_queue_seconds": ("Wait for a row", LONG, "request.admitted", "queue_seconds"),
-    "headrace_cancel_seconds": ("Cancel to free row", SHORT, "row.removed", "seconds"),
-    "headrace_load_seconds": ("Loads of models", LONG, "model.loaded", "seconds"),
+# name: (help, buckets, the trace event, its field that feeds it and those that are labels)
+HISTOGRAMS: dict[str, tuple[str, tuple[float, ...], str, str, tuple[str, ...]]] = {
+    "headrace_ttft_seconds": ("To the first text", LONG, "request.first_text", "seconds", ()),
+    "headrace_inter_token_seconds": ("Between texts", SHORT, "request.text_gap", "seconds", ()),
+    "headrace_request_seconds": ("Whole requests", LONG, "request.ended", "seconds", ()),
+    "headrace_queue_seconds": ("Wait for a row", LONG, "request.admitted", "queue_seconds", ()),
+    "headrace_cancel_seconds": ("Cancel to free row", SHORT, "row.removed", "seconds", ()),
+    "headrace_load_seconds": ("Loads of models", LONG, "model.loaded", "seconds", ("model",)),
 }
-COUNTERS: dict[str, tuple[str, str]] = {
-    "headrace_evictions": ("Models evicted", "model.evicted"),
-    "headrace_worker_restarts": ("Models started again", "worker.died"),
+# name: (help, the trace event, what its fields must hold to count)
+COUNTERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "headrace_evictions": ("Models evicted", "model.leaving", {"reason": "evicted"}),
+    "headrace_worker_restarts": ("Models started again", "worker.died", {"respawn": True}),
 }
 
 
@@ -78,12 +79,12 @@ class Metrics:
 
     def _listeners(self) -> dict[str, list[Callable[[TraceEvent], None]]]:
         feeds: dict[str, list[Callable[[TraceEvent], None]]] = {}
-        for name, (text, buckets, event, field) in HISTOGRAMS.items():
-            histogram = Histogram(name, text, buckets=buckets, registry=self._registry)
-            feeds.setdefault(event, []).append(_observer(histogram, field))
-        for name, (text, event) in COUNTERS.items():
+        for name, (text, buckets, event, field, labels) in HISTOGRAMS.items():
+            histogram = Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+            feeds.setdefault(event, []).append(_observer(histogram, field, labels))
+        for name, (text, event, wanted) in COUNTERS.items():
             counter = Counter(name, text, registry=self._registry)
-            feeds.setdefault(event, []).append(_counting(counter))
+            feeds.setdefault(event, []).append(_counting(counter, wanted))
         return feeds
 
     def _on_event(self, event: TraceEvent) -> None:
@@ -91,15 +92,22 @@ class Metrics:
             feed(event)
 
 
-def _counting(counter: Counter) -> Callable[[TraceEvent], None]:
-    return lambda event: counter.inc()
+def _counting(counter: Counter, wanted: Mapping[str, Any]) -> Callable[[TraceEvent], None]:
+    def count(event: TraceEvent) -> None:
+        if wanted.items() <= event.fields.items():
+            counter.inc()
+
+    return count
 
 
-def _observer(histogram: Histogram, field: str) -> Callable[[TraceEvent], None]:
+def _observer(
+    histogram: Histogram, field: str, labels: Sequence[str]
+) -> Callable[[TraceEvent], None]:
     def observe(event: TraceEvent) -> None:
         seconds: Any = event.fields.get(field)
         if seconds is not None:
-            histogram.observe(seconds)
+            values = [event.fields[label] for label in labels]
+            (histogram.labels(*values) if values else histogram).observe(seconds)
 
     return observe
 
@@ -124,6 +132,8 @@ class _Snapshot(Collector):
         yield _gauge("leases", "Leases on models", now.leases)
         yield _gauge("measured_bytes", "Bytes active", sum(m.active_bytes for m in memories))
         yield _gauge("worker_up", "Models that are loaded", len(resident))
+        processes = sum(model.worker.pid is not None for model in now.models)
+        yield _gauge("worker_processes", "Processes that run models", processes)
         yield _labelled(
             GaugeMetricFamily("headrace_ledger_bytes", "Bytes by use", labels=["kind"]),
             {"weights": sum(model.bytes for model in resident), "kv": now.kv_bytes},

@@ -69,7 +69,7 @@ def engine_state(model: ModelReport) -> str:
 def _worker(model: ModelReport) -> dict[str, Any]:
     return {
         "id": model.id,
-        "role": "primary",
+        "role": model.role,
         "pid": model.worker.pid,
         "state": engine_state(model),
         "state_reason": STATES[model.state][1],

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from typing import TYPE_CHECKING
 
 from headrace.actors.library.library import Report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 _LINE_EVERY = 0.25
 
@@ -29,15 +24,25 @@ def shown_progress(console: Console, say: Callable[[str], None]) -> Iterator[Rep
     if not console.is_terminal:
         yield _lines(say)
         return
+    with contextlib.ExitStack() as shown:
+        yield _bars(lambda: shown.enter_context(_progress(console)))
+
+
+def _progress(console: Console) -> Progress:
+    # Here, since mostly there is nothing to show.
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
-        yield _bars(bars)
+    return Progress(*columns, TimeElapsedColumn(), console=console)
 
 
-def _bars(bars: Progress) -> Report:
+def _bars(opened: Callable[[], Progress]) -> Report:
+    bars: Progress | None = None
     tasks: dict[str, TaskID] = {}
 
     def report(doing: str, fraction: float | None) -> None:
+        nonlocal bars
+        bars = bars or opened()
         if doing not in tasks:
             # A new piece of work begins, so the ones before it are through.
             for task in tasks.values():

@@ -39,6 +39,7 @@ class WorkerModel:
     decode_seconds: float = 0.02
     prefill_token_seconds: float = 0.0
     weights_bytes: int = 100_000_000
+    kv_bytes_per_token: int = 1000
     raises_signal: int | None = None
     signal_step: int = 10
     loads: bool = True
@@ -54,6 +55,7 @@ class WorkerModel:
             script_of=lambda spec: script,
             load_seconds=self.load_seconds,
             weights_bytes=self.weights_bytes,
+            kv_bytes_per_token=self.kv_bytes_per_token,
             timings=Timings(self.prefill_token_seconds, self.decode_seconds),
         )
         if self.raises_signal is not None:

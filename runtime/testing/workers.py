@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import attrs
 import trio
 
+from headrace.actors.patience import Patience
 from headrace.actors.provision import Provision
 from headrace.actors.reports import ModelReport
 from headrace.actors.runtime import Runtime, open_runtime
@@ -30,13 +32,16 @@ START_SECONDS = 20.0
 
 
 def provision(
-    *models: WorkerModel, budget_bytes: int | None = None, worker_loader: str = LOADER
+    *models: WorkerModel,
+    budget_bytes: int | None = None,
+    worker_loader: str = LOADER,
+    patience: Patience | None = None,
 ) -> Provision:
     """Without `budget_bytes` all models fit at once, whatever their rows take."""
     if budget_bytes is None:
         budget_bytes = 2 * sum(model.weights_bytes for model in models)
     specs = tuple(model.spec() for model in models)
-    return Provision(specs, loader(1), budget_bytes, worker_loader)
+    return Provision(specs, loader(1), budget_bytes, worker_loader, patience=patience or Patience())
 
 
 class Budget:
@@ -50,7 +55,7 @@ class Budget:
         self.peak_bytes = 0
         # What happened, as (what, model).
         self.log: list[tuple[str, str]] = []
-        self._bytes = {model.id: model.weights_bytes for model in models}
+        self._bytes = Counter({model.id: model.weights_bytes for model in models})
         self._there = {
             report.id
             for report in runtime.statistics().models
@@ -90,6 +95,11 @@ class WorkerSite(Served):
         assert pid is not None, f"{model_id} has no worker"
         return pid
 
+    def active_bytes(self, model_id: str) -> int:
+        """What the model's worker measured last, its rows included; 0 before it did."""
+        memory = self.model(model_id).memory
+        return 0 if memory is None else memory.active_bytes
+
     def kill(self, model_id: str, number: int = signal.SIGKILL) -> int:
         """Send a signal to the model's worker; its process id."""
         pid = self.pid(model_id)
@@ -122,11 +132,24 @@ async def open_workers(
     budget_bytes: int | None = None,
     loaded: bool = True,
     worker_loader: str = LOADER,
+    patience: Patience | None = None,
     **settings: Any,
 ) -> AsyncIterator[WorkerSite]:
     """A server on a free port. With `loaded` every model is ready before the story begins;
     otherwise the first one is loading."""
-    provided = provision(*models, budget_bytes=budget_bytes, worker_loader=worker_loader)
+    provided = provision(
+        *models, budget_bytes=budget_bytes, worker_loader=worker_loader, patience=patience
+    )
+    async with open_provided(provided, *models, loaded=loaded, **settings) as site:
+        yield site
+
+
+@asynccontextmanager
+async def open_provided(
+    provided: Provision, *models: WorkerModel, loaded: bool = True, **settings: Any
+) -> AsyncIterator[WorkerSite]:
+    """The same over any provision: that of this machine, for one. With `loaded` its `models`
+    are ready before the story begins, and what all of them take is counted."""
     chosen = Settings(**{"port": 0, "in_process": False, "debug_trace": True} | settings)
     async with (
         open_runtime(chosen, provision=provided) as runtime,

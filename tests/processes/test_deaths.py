@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-import pytest
 import trio
 
+from headrace.actors.patience import Patience
 from headrace.runtime.testing.planned import WorkerModel
 from headrace.runtime.testing.site import Caller, Reply, chat
 from headrace.runtime.testing.workers import START_SECONDS, WorkerSite, is_alive, open_workers
@@ -18,7 +18,6 @@ from headrace.runtime.testing.workers import START_SECONDS, WorkerSite, is_alive
 ONE = WorkerModel(id="one")
 OTHER = WorkerModel(id="other")
 FRAME = b'"content":"'
-FAULTS = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 
 
 @asynccontextmanager
@@ -37,18 +36,6 @@ async def end_of(caller: Caller) -> tuple[bytes, float]:
     """The rest of a stream, and when its last byte came."""
     rest = await caller.read_to_end()
     return rest, trio.current_time()
-
-
-async def ends_of(callers: list[Caller]) -> list[tuple[bytes, float]]:
-    ends: list[tuple[bytes, float]] = []
-
-    async def read(caller: Caller) -> None:
-        ends.append(await end_of(caller))
-
-    async with trio.open_nursery() as nursery:
-        for caller in callers:
-            nursery.start_soon(read, caller)
-    return ends
 
 
 def assert_one_error(rest: bytes, code: bytes = b"engine_unavailable") -> None:
@@ -70,28 +57,6 @@ async def gaps(caller: Caller, seconds: float) -> list[float]:
             found.append(now - last)
             last = now
     return found
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-async def test_each_of_its_streams_ends_with_one_error_within_a_second_b7_b10(
-    fault: signal.Signals,
-) -> None:
-    async with open_workers(ONE) as site, streams(site, "one", 8) as callers:
-        killed_at = trio.current_time()
-        site.kill("one", fault)
-        with trio.fail_after(3):
-            ends = await ends_of(callers)
-        for rest, ended_at in ends:
-            assert_one_error(rest)
-            assert ended_at - killed_at < 1.0
-        # Nobody sends anything, and the model comes back.
-        await site.ready("one")
-        engine = await site.get("/engine")
-        assert (engine["state"], engine["restarts"]) == ("ready", 1)
-        assert engine["last_exit"] == {"code": None, "signal": int(fault)}
-        names = [event.name for event in site.runtime.trace.events()]
-        assert names[names.index("worker.died") :].count("worker.started") == 1
-        await site.idle(within=5.0)
 
 
 async def test_the_streams_of_another_model_go_on_b7() -> None:
@@ -180,20 +145,24 @@ async def test_too_many_deaths_exhaust_it_until_it_is_loaded_by_hand() -> None:
         assert (await site.get("/health"))["status"] == "ok"
 
 
-async def test_a_worker_that_stands_still_is_killed_and_started_again_b3() -> None:
-    async with open_workers(ONE, step_timeout_s=0.5) as site, streams(site, "one", 8) as callers:
+async def test_a_worker_that_stands_still_in_its_load_is_killed_and_started_again_b3() -> None:
+    slow = WorkerModel(id="one", load_seconds=1.0)
+    patience = Patience(load_seconds=2.5)
+    async with open_workers(slow, loaded=False, patience=patience) as site, site.dial() as waiting:
+        await waiting.send(chat(model="one"))
+        await site.until(lambda: bool(site.runtime.trace.events("worker.loading")), within=20)
         stopped_at = trio.current_time()
         pid = site.kill("one", signal.SIGSTOP)
-        with trio.fail_after(6):
-            ends = await ends_of(callers)
-        for rest, ended_at in ends:
-            assert_one_error(rest)
-            assert ended_at - stopped_at < 4.0
+        with trio.fail_after(10):
+            reply = Reply.of(await waiting.read_to_end())
+        assert trio.current_time() - stopped_at < 4.0
+        assert (reply.status, reply.code) == (502, "engine_unavailable")
+        assert reply.json["error"]["details"] == {"state": "restarting"}
+        (silent,) = site.runtime.trace.events("worker.silent")
+        assert (silent.fields["phase"], silent.fields["seconds"]) == ("loading", 2.5)
         await site.ready("one")
         assert site.pid("one") != pid
         assert not is_alive(pid)
-        assert site.model("one").worker.exit_signal == signal.SIGKILL
-        await site.idle(within=5.0)
 
 
 async def test_a_step_that_hangs_ends_the_worker_b3() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from functools import partial
 
+import attrs
 import trio
 
 from headrace.runtime.testing.planned import WorkerModel
@@ -135,7 +136,22 @@ async def test_first_requests_that_come_together_start_one_worker_d7_b8() -> Non
         started = site.runtime.trace.events("worker.started")
         assert [event.fields["model"] for event in started] == ["a", "b"]
         metrics = (await site.call(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")).body
-        assert b"headrace_load_seconds_count 2.0" in metrics, metrics
+        assert b'headrace_load_seconds_count{model="a"} 1.0' in metrics, metrics
+        assert b'headrace_load_seconds_count{model="b"} 1.0' in metrics, metrics
+        assert b"headrace_worker_processes 2.0" in metrics, metrics
+
+
+async def test_what_rows_take_sends_no_idle_model_away() -> None:
+    """There is room for both models to the byte; the rows' memory is not theirs."""
+    greedy = attrs.evolve(A, kv_bytes_per_token=1_000_000)
+    async with open_workers(greedy, B, budget_bytes=2 * SIZE) as site, site.dial() as caller:
+        await caller.send(chat(model="a", stream=True))
+        await site.until(lambda: site.active_bytes("a") > SIZE + SIZE // 10, within=10)
+        report = site.model("a")
+        assert report.batch.kv_bytes > SIZE // 10
+        assert report.bytes == SIZE
+        assert site.model("b").state == "ready"
+        assert site.runtime.trace.events("model.leaving") == []
 
 
 async def test_a_request_during_an_unload_waits_and_then_loads_d3() -> None:

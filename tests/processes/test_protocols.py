@@ -1,0 +1,191 @@
+"""A worker dies in the middle of eight streams of each protocol: what each client is told.
+
+One more protocol is one more row of `PROTOCOLS`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+import trio
+
+from headrace.runtime.testing.planned import WorkerModel
+from headrace.runtime.testing.site import Caller, Reply, http
+from headrace.runtime.testing.workers import WorkerSite, open_workers
+
+ONE = WorkerModel(id="one")
+OTHER = WorkerModel(id="other")
+STREAMS = 8
+CODE = "engine_unavailable"
+
+
+# ---- protocols ----------------------------------------------------------------------------------
+
+
+def openai_frame(reply: Reply) -> None:
+    """One error as the last frame, and no `[DONE]`."""
+    assert sum('"error"' in frame for frame in reply.frames) == 1, reply.frames[-4:]
+    assert "[DONE]" not in reply.body.decode()
+    error = json.loads(reply.frames[-1].removeprefix("data: "))["error"]
+    assert error["code"] == error["type"] == CODE
+
+
+def openai_answer(reply: Reply) -> None:
+    error = reply.json["error"]
+    assert error["code"] == error["type"] == CODE
+    assert error["details"] == {"state": "restarting"}
+
+
+@attrs.frozen
+class Protocol:
+    """`fields` ask for text without end; `first` is in a stream as soon as some has come.
+
+    `ends` checks a stream that broke off, `answers` what came in place of an answer in one piece.
+    """
+
+    path: str
+    fields: dict[str, Any]
+    first: bytes
+    ends: Callable[[Reply], None]
+    answers: Callable[[Reply], None]
+
+    def asking(self, model: str, *, stream: bool) -> bytes:
+        body = {"model": model, "stream": stream, **self.fields}
+        return http("POST", self.path, json.dumps(body).encode())
+
+
+PROTOCOLS = (
+    Protocol(
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "Hi"}]},
+        b'"content":"A',
+        openai_frame,
+        openai_answer,
+    ),
+    Protocol("/v1/completions", {"prompt": "Hi"}, b'"text":"A', openai_frame, openai_answer),
+)
+
+
+# ---- faults -------------------------------------------------------------------------------------
+
+
+Fault: TypeAlias = Callable[[WorkerSite], None]
+
+
+def killed(site: WorkerSite) -> None:
+    site.kill("one", signal.SIGKILL)
+
+
+def stopped(site: WorkerSite) -> None:
+    site.kill("one", signal.SIGSTOP)
+
+
+def starved(site: WorkerSite) -> None:
+    Path(os.environ["STARVING_FILE"]).touch()
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
+# A watchdog's limit of half a second is two and a half until silence counts (`actors.patience`).
+FAULTS = [
+    pytest.param(killed, 1.0, {signal.SIGKILL}, id="kill -9"),
+    pytest.param(stopped, 4.0, {signal.SIGKILL}, id="SIGSTOP"),
+    pytest.param(
+        starved, 2.0, {signal.SIGSEGV, signal.SIGABRT}, id="a failed allocation", marks=LINUX
+    ),
+]
+
+
+# ---- the story ----------------------------------------------------------------------------------
+
+
+@attrs.define
+class Client:
+    """One request of one protocol, and how it ended."""
+
+    protocol: Protocol
+    caller: Caller
+    stream: bool
+    received: bytes = b""
+    ended_at: float = 0.0
+
+    async def begin(self) -> None:
+        await self.caller.send(self.protocol.asking("one", stream=self.stream))
+        if self.stream:
+            self.received = await self.caller.read_until(self.protocol.first)
+
+    async def end(self) -> None:
+        self.received += await self.caller.read_to_end()
+        self.ended_at = trio.current_time()
+
+    def check(self) -> None:
+        reply = Reply.of(self.received)
+        assert reply.status == (200 if self.stream else 502)
+        (self.protocol.ends if self.stream else self.protocol.answers)(reply)
+
+
+async def together(doing: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    async with trio.open_nursery() as nursery:
+        for one in doing:
+            nursery.start_soon(one)
+
+
+@asynccontextmanager
+async def clients(site: WorkerSite) -> AsyncIterator[list[Client]]:
+    """Eight streams of each protocol in their middle, and one answer in one piece."""
+    async with AsyncExitStack() as stack:
+        found = [
+            Client(protocol, await stack.enter_async_context(site.dial()), number < STREAMS)
+            for protocol in PROTOCOLS
+            for number in range(STREAMS + 1)
+        ]
+        await together(client.begin for client in found)
+        await site.until(lambda: site.model("one").batch.running_rows == len(found), within=5)
+        yield found
+
+
+@pytest.mark.parametrize(("fault", "within", "signals"), FAULTS)
+async def test_each_request_hears_of_it_once_and_the_model_comes_back_by_itself(
+    fault: Fault,
+    within: float,
+    signals: set[signal.Signals],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("STARVING_FILE", str(tmp_path / "now"))
+    rows = len(PROTOCOLS) * (STREAMS + 1)
+    async with (
+        open_workers(
+            ONE, OTHER, worker_loader="starving:loader", step_timeout_s=0.5, max_rows=rows
+        ) as site,
+        site.dial() as undisturbed,
+    ):
+        await undisturbed.send(PROTOCOLS[0].asking("other", stream=True))
+        async with clients(site) as found:
+            pid = site.pid("one")
+            began = trio.current_time()
+            fault(site)
+            with trio.fail_after(within + 10):
+                await together(client.end for client in found)
+        for client in found:
+            client.check()
+            assert client.ended_at - began < within
+        # Nobody asks for anything, and it is there again.
+        await site.ready("one")
+        engine = await site.get("/engine")
+        assert (engine["state"], engine["restarts"]) == ("ready", 1)
+        assert engine["pid"] != pid
+        assert engine["last_exit"]["signal"] in signals
+        assert site.model("other").worker.restarts == 0
+        undisturbed.received.clear()
+        await undisturbed.read_until(b'"content":"')
+        assert site.runtime.statistics().leases == 1

@@ -1,0 +1,121 @@
+"""The default model in a worker of its own: it stands still while it loads, runs out of memory in
+the middle of eight streams, is killed, and each time it is there again without being asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from headrace.actors.library import DEFAULT_MODEL
+from headrace.actors.patience import Patience
+from headrace.actors.provision import Provision, provide
+from headrace.runtime.settings import Settings, home_folder
+from headrace.runtime.testing.site import Caller, Reply, chat, http
+from headrace.runtime.testing.workers import WorkerSite, open_provided
+
+# Reading its vocabulary may keep the loop from beating, on a machine that has more to do.
+LOAD_SECONDS = 8.0
+READY_SECONDS = 90.0
+QUESTION: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
+# Room for what is being computed, and not for longer caches.
+ROOM_BYTES = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def provided() -> Provision:
+    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
+    found = provide(Settings(home=home))
+    return attrs.evolve(found, patience=Patience(load_seconds=LOAD_SECONDS))
+
+
+async def said(site: WorkerSite) -> str:
+    with trio.fail_after(READY_SECONDS):
+        reply = await site.call(chat("Name a colour.", **QUESTION))
+    assert reply.status == 200, reply
+    return str(reply.json["choices"][0]["message"]["content"])
+
+
+async def ready_again(site: WorkerSite, after: int) -> None:
+    """Until it is there without anybody having asked, in another process."""
+    await site.until(lambda: site.model(DEFAULT_MODEL).state != "ready", within=10)
+    await site.ready(DEFAULT_MODEL, within=READY_SECONDS)
+    assert site.pid(DEFAULT_MODEL) != after
+
+
+def starve(pid: int) -> None:
+    """Let the process have hardly more memory than it has."""
+    used = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = used + ROOM_BYTES
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+
+
+async def frozen_while_it_loads(site: WorkerSite) -> None:
+    async with site.dial() as waiting:
+        await waiting.send(chat("Hi"))
+        await site.until(lambda: bool(site.runtime.trace.events("worker.loading")), within=30)
+        pid = site.kill(DEFAULT_MODEL, signal.SIGSTOP)
+        with trio.fail_after(LOAD_SECONDS + 5):
+            reply = Reply.of(await waiting.read_to_end())
+    assert (reply.status, reply.code) == (502, "engine_unavailable")
+    (silent,) = site.runtime.trace.events("worker.silent")
+    assert silent.fields["phase"] == "loading"
+    await ready_again(site, pid)
+
+
+async def faulty_amid_eight_streams(site: WorkerSite, fault: str) -> None:
+    body = {"prompt": "One, two,", "stream": True, "ignore_eos": True, "max_tokens": 1000}
+    completion = http("POST", "/v1/completions", json.dumps(body).encode())
+    asked = [chat("Count.", stream=True, ignore_eos=True, max_tokens=1000), completion] * 4
+    callers: list[Caller] = []
+    ends: list[bytes] = []
+
+    async def read(caller: Caller) -> None:
+        ends.append(await caller.read_to_end())
+
+    async with trio.open_nursery() as dialled:
+        for request in asked:
+            caller = Caller(await trio.open_tcp_stream("127.0.0.1", site.port))
+            callers.append(caller)
+            await caller.send(request)
+        for caller in callers:
+            with trio.fail_after(30):
+                await caller.read_until(b'"index":0')
+        pid = site.pid(DEFAULT_MODEL)
+        if fault == "starved":
+            starve(pid)
+        else:
+            site.kill(DEFAULT_MODEL, signal.SIGKILL)
+        dialled.cancel_scope.deadline = trio.current_time() + 60
+        for caller in callers:
+            dialled.start_soon(read, caller)
+    for caller in callers:
+        await caller.close()
+    assert len(ends) == len(asked)
+    for rest in ends:
+        assert rest.count(b'"error"') == 1, rest[-300:]
+        assert b'"code":"engine_unavailable"' in rest
+        assert b"[DONE]" not in rest
+    await ready_again(site, pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on another's address space")
+async def test_it_comes_back_from_every_fault_as_it_was(provided: Provision) -> None:
+    async with open_provided(provided, loaded=False, in_process=False) as site:
+        await frozen_while_it_loads(site)
+        before = await said(site)
+        await faulty_amid_eight_streams(site, "starved")
+        assert site.model(DEFAULT_MODEL).worker.exit_signal in (signal.SIGSEGV, signal.SIGABRT)
+        await faulty_amid_eight_streams(site, "killed")
+        assert site.model(DEFAULT_MODEL).worker.exit_signal == signal.SIGKILL
+        assert site.model(DEFAULT_MODEL).worker.restarts == 3
+        assert await said(site) == before
+        await site.idle(within=10.0)
