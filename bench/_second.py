@@ -1,4 +1,5 @@
-"""A second model for measurements with two: small, random, and with the default model's words."""
+"""A second model for measurements with two: one by name, or a small random one with the default
+model's words."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ SEED = 7
 
 def default_folder() -> Path:
     """The default model's folder; fetched first if it is not there."""
-    return library_at(Settings().home, {}).resolve(DEFAULT_MODEL).path
+    return folder_of(DEFAULT_MODEL)
+
+
+def folder_of(source: str) -> Path:
+    """The folder of anything that a server can be told to serve. A registry model, such as
+    gemma-3-270m, is fetched and converted the first time, which may take minutes."""
+    return library_at(Settings().home, {}).resolve(source).path
 
 
 def second_folder(first: Path, parent: Path) -> Path:

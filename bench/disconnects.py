@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Hundreds of clients who hang up in every phase, while workers stand still now and then.
 
-    python bench/disconnects.py --count 500 --clients 8
+    python bench/disconnects.py --count 500 --clients 8        about 4 minutes
 
 Two models that do not fit together, two rows each: so requests are found queued, loading, in
 prefill and decoding. Each client waits until its request is in the phase that was drawn for it,
 and then closes, resets or half-closes its connection. Now and then a worker is stopped for a
-second by SIGSTOP. At the end every gauge has to be back where it was.
+second by SIGSTOP. At the end every gauge has to be back where it was, and no worker has died.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import attrs
 from _second import default_folder, second_folder
 from cancel import close, half_close, prompt, reset
-from served import Served, chat, served
+from served import Served, chat, served, verdict
 from two_models import expected_bytes, ids
 
 PHASES = ("queued", "loading", "prefilling", "decoding")
@@ -62,11 +62,18 @@ class Crowd:
     models: list[str]
     watch: Watch
     numbers: list[int]
-    left: Counter[str] = attrs.field(factory=Counter)
+    # The stage of each request when its client left. Lists may be shared between threads.
+    left: list[str] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
 
     def run(self) -> None:
-        while self.numbers:
-            self.one(self.numbers.pop())
+        while True:
+            try:
+                self.one(self.numbers.pop())
+            except IndexError:
+                return
+            except OSError as error:
+                self.failures.append(repr(error))
 
     def one(self, number: int) -> None:
         draw = random.Random(number)
@@ -78,7 +85,7 @@ class Crowd:
         fields: dict[str, Any] = {"model": model, "max_tokens": 400, "stream": stream}
         with socket.create_connection(("127.0.0.1", self.port), timeout=120) as client:
             client.sendall(chat(text, f"leaves-{number}", ignore_eos=True, **fields))
-            self.left[self.seen(f"leaves-{number}", phase)] += 1
+            self.left.append(self.seen(f"leaves-{number}", phase))
             draw.choice(ENDS)(client)
 
     def seen(self, name: str, phase: str) -> str:
@@ -125,7 +132,7 @@ def settled(server: Served, before: dict[str, Any]) -> float | None:
     return None
 
 
-def measure(server: Served, other: Served, models: list[str], options: Any) -> bool:
+def measure(server: Served, other: Served, models: list[str], options: Any) -> dict[str, bool]:
     before = gauges(server)
     watch = Watch(other)
     crowd = Crowd(server.port, models, watch, list(range(options.count)))
@@ -140,14 +147,22 @@ def measure(server: Served, other: Served, models: list[str], options: Any) -> b
     watch.over = True
     watching.join()
     seconds = settled(server, before)
-    for phase, count in sorted(crowd.left.items()):
+    for failure in crowd.failures[:3]:
+        print(f"       failed: {failure}")
+    for phase, count in sorted(Counter(crowd.left).items()):
         print(f"{count:6} left while {phase}")
     print(f"{stops:6} times a worker stood still for {STOP_SECONDS:.0f} s")
-    print(f"{server.metric('headrace_cancelled_total', reason='disconnect'):6.0f} cancelled")
-    print(f"{server.metric('headrace_worker_restarts_total'):6.0f} restarts of workers")
+    cancelled = server.metric("headrace_cancelled_total", reason="disconnect")
+    restarts = server.metric("headrace_worker_restarts_total")
+    print(f"{cancelled:6.0f} cancelled\n{restarts:6.0f} restarts of workers")
     print(f"before {before}\nafter  {gauges(server)}")
-    print("NOT back" if seconds is None else f"back at the baseline after {seconds:.2f} s")
-    return seconds is not None
+    if seconds is not None:
+        print(f"back at the baseline after {seconds:.2f} s")
+    return {
+        "all clients came and left": len(crowd.left) == options.count and not crowd.failures,
+        "every gauge is back at its baseline": seconds is not None,
+        "no worker died": restarts == 0,
+    }
 
 
 def main() -> None:
@@ -166,8 +181,8 @@ def main() -> None:
         with served(str(first), *common, *rows) as server:
             # A connection of its own for the thread that watches.
             other = Served(server.port, server.process)
-            if not measure(server, other, models, options):
-                raise SystemExit(1)
+            held = measure(server, other, models, options)
+        verdict(held)
 
 
 if __name__ == "__main__":

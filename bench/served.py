@@ -1,4 +1,8 @@
-"""A headrace server of its own for a measurement, and raw looks at it. Loopback only."""
+"""A headrace server of its own for a measurement, and raw looks at it. Loopback only.
+
+What the server logs goes to a file, so that a script's table stays a table. Errors in it are
+shown when the server has ended, below the table.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 START_SECONDS = 300.0
 # Some hosts set these for another processor; they choose slower kernels.
 MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+LOG_LINES = 20
 
 
 class Served:
@@ -51,21 +58,62 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.port), timeout=120)
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def start(
+    model: str | None, port: int, *options: str, output: Any = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """`headrace serve`, which may not listen yet. Its output goes to `output`, a file."""
+    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
+    argv += ["--port", str(port), *options]
+    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
+    return subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextlib.contextmanager
 def served(model: str | None, *options: str) -> Iterator[Served]:
     """`headrace serve` on a free port, ready for requests; stopped on the way out."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
-    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
-    process = subprocess.Popen([*argv, "--port", str(port), *options], env=environment)
-    try:
-        server = Served(port, process)
-        wait_ready(server)
-        yield server
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            process = start(model, port, *options, output=output)
+        try:
+            server = Served(port, process)
+            wait_ready(server)
+            yield server
+        except BaseException:
+            tell(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+            raise
+        finally:
+            stop(process)
+        tell([line for line in log.read_text(errors="replace").splitlines() if "[error" in line])
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Lines of a server's log, beside what the script itself has to say."""
+    for line in lines:
+        print(f"server: {line}", file=sys.stderr)
+
+
+def verdict(claims: dict[str, bool]) -> None:
+    """The last line: `ok`, or what did not hold, with exit code 1."""
+    broken = [claim for claim, holds in claims.items() if not holds]
+    if broken:
+        raise SystemExit("NOT ok: " + "; ".join(broken))
+    print("ok", flush=True)
 
 
 def wait_ready(server: Served) -> None:

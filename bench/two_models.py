@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Two models that do not fit together, and clients who want now the one and now the other.
 
-    python bench/two_models.py [SECOND_FOLDER] --seconds 120 --clients 8
+    python bench/two_models.py --seconds 120 --clients 8        about 3 minutes
+    python bench/two_models.py gemma-3-270m --max-tokens 8      about 6 minutes, after its making
 
-The first is the default model; without a folder the second is a small random one that is made for
-the run. Each answer is compared with what its model said to the same prompt when it was alone,
-greedily; with one row at a time (--max-rows 1) they have to be equal, and with more rows a sum may
-round differently and a near tie fall the other way. Loads and ends of models are read from the
-trace: no load may begin while the other model is there. Measured bytes are looked at all the time.
+The first is the default model. The second is a folder or a name that the library knows (it makes
+gemma-3-270m from its parts, once), or without one a small random model that is made for the run.
+Each answer is compared with what its model said to the same prompt when it was alone, greedily;
+with one row at a time (--max-rows 1) they have to be equal, and with more rows a sum may round
+differently and a near tie fall the other way. Loads and ends of models are read from the trace:
+no load may begin while the other model is there. Measured bytes are looked at all the time.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from _second import default_folder, second_folder
-from served import Served, served
+from _second import default_folder, folder_of, second_folder
+from served import Served, served, verdict
 
 SUBJECTS = ("a river", "a mill", "the moon", "bread", "a clock", "snow", "a bridge", "salt")
 LOOK_SECONDS = 0.1
@@ -66,22 +68,27 @@ class Looks:
         return sum(event == name for _, event, _ in self.events)
 
 
+class Refused(Exception):
+    """An answer that is none; the argument has its status and body."""
+
+
 def ask(port: int, model: str, subject: str, max_tokens: int) -> Any:
+    """One answer to a plain prompt, which a model without a chat template can continue too."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    messages = [{"role": "user", "content": f"Write a few words about {subject}."}]
-    fields = {"model": model, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
+    prompt = f"A few words about {subject}:"
+    fields = {"model": model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0}
     headers = {"Content-Type": "application/json"}
-    connection.request("POST", "/v1/chat/completions", json.dumps(fields), headers)
+    connection.request("POST", "/v1/completions", json.dumps(fields), headers)
     answer = connection.getresponse()
     body = json.loads(answer.read())
     connection.close()
     if answer.status != 200:
-        raise SystemExit(f"{answer.status} for {model}: {body}")
+        raise Refused(f"{answer.status} for {model}: {body}")
     return body
 
 
 def text_of(body: Any) -> str:
-    return str(body["choices"][0]["message"]["content"])
+    return str(body["choices"][0]["text"])
 
 
 @attrs.define
@@ -96,6 +103,7 @@ class Client:
     tally: Counter[str] = attrs.field(factory=Counter)
     waits: list[float] = attrs.field(factory=list)
     different: list[tuple[str, str, str]] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
 
     def run(self) -> None:
         draw = random.Random(self.number)
@@ -106,7 +114,11 @@ class Client:
             turn += 1
             subject = draw.choice(SUBJECTS)
             began = time.monotonic()
-            body = ask(self.port, model, subject, self.options.max_tokens)
+            try:
+                body = ask(self.port, model, subject, self.options.max_tokens)
+            except (Refused, OSError, http.client.HTTPException) as error:
+                self.failures.append(repr(error))
+                continue
             self.waits.append(time.monotonic() - began)
             self.judge(model, subject, body)
 
@@ -135,7 +147,9 @@ def ids(server: Served, second: Path) -> list[str]:
     return [first, next(row["id"] for row in rows if second.name in row["id"])]
 
 
-def measure(server: Served, models: list[str], budget: int, options: argparse.Namespace) -> None:
+def measure(
+    server: Served, models: list[str], budget: int, options: argparse.Namespace
+) -> dict[str, bool]:
     solo = {
         (model, subject): text_of(ask(server.port, model, subject, options.max_tokens))
         for model in models
@@ -151,17 +165,36 @@ def measure(server: Served, models: list[str], budget: int, options: argparse.Na
         looks.look(server)
         time.sleep(LOOK_SECONDS)
     looks.look(server)
-    report(clients, looks)
+    tally = sum((client.tally for client in clients), start=Counter[str]())
+    report(clients, tally, looks)
+    return claims(clients, tally, looks, alone=options.max_rows == 1)
 
 
-def report(clients: list[Client], looks: Looks) -> None:
-    tally = sum((client.tally for client in clients), start=Counter())
+def claims(
+    clients: list[Client], tally: Counter[str], looks: Looks, *, alone: bool
+) -> dict[str, bool]:
+    """What has to hold. `alone`: no row had company, so answers are equal to the last letter."""
+    answers = tally["answers"]
+    return {
+        "every request is answered": answers > 0 and not any(c.failures for c in clients),
+        "every answer is from the right model": tally["of the right model"] == answers,
+        "equal to the solo answer": not alone or tally["equal to the solo answer"] == answers,
+        "both models came and went": looks.count("model.evicted") >= 2,
+        "no load beside the other model": looks.together() == 0,
+        "no worker died": looks.count("worker.died") == 0,
+        "measured bytes stay under the budget": looks.most_bytes <= looks.budget_bytes,
+    }
+
+
+def report(clients: list[Client], tally: Counter[str], looks: Looks) -> None:
     for name, count in tally.items():
         print(f"{count:6} {name}")
     for model, alone, text in [d for client in clients for d in client.different][:3]:
         print(f"       {model} alone {alone!r}, in company {text!r}")
-    waits = sorted(wait for client in clients for wait in client.waits)
-    print(f"{waits[len(waits) // 2]:6.2f} s median wait, {waits[-1]:.2f} s worst")
+    for failure in [failure for client in clients for failure in client.failures][:3]:
+        print(f"       failed: {failure}")
+    if waits := sorted(wait for client in clients for wait in client.waits):
+        print(f"{waits[len(waits) // 2]:6.2f} s median wait, {waits[-1]:.2f} s worst")
     print(f"{looks.count('model.loaded'):6} loads, {looks.count('model.evicted')} evictions")
     print(f"{looks.together():6} loads that began while the other model was there")
     print(f"{looks.count('worker.died'):6} deaths of workers")
@@ -171,7 +204,7 @@ def report(clients: list[Client], looks: Looks) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("second", nargs="?", type=Path)
+    parser.add_argument("second", nargs="?", help="a folder, or a model that the library knows")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=16)
@@ -179,7 +212,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as parent:
         first = default_folder()
-        second = options.second or second_folder(first, Path(parent))
+        named = options.second
+        second = folder_of(named) if named else second_folder(first, Path(parent))
         common = ("--models", str(second), "--log-level", "error")
         with served(str(first), *common) as server:
             models = ids(server, second)
@@ -190,7 +224,8 @@ def main() -> None:
         print(f"{names}, budget {budget:,} bytes, {options.clients} clients", flush=True)
         rows = ("--max-rows", str(options.max_rows), "--debug-trace")
         with served(str(first), *common, *rows, "--model-budget-bytes", str(budget)) as server:
-            measure(server, models, budget, options)
+            held = measure(server, models, budget, options)
+        verdict(held)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""How soon `headrace serve` listens, and with how much memory. Takes about 20 s.
+
+    python bench/start.py [MODEL] --starts 5
+
+A start is from exec to the first accepted TCP connection; the model is still loading then. Each
+mode has one start more that is not counted, so that files come from memory. Beside it the same
+for a bare interpreter, and for one that has only imported the server's libraries: what is left
+between these and ours is our own. The claim is that worker mode listens within a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from served import free_port, start, stop, verdict
+
+from headrace.actors.library import DEFAULT_MODEL
+
+LIMIT_SECONDS = 1.0
+LOOK_SECONDS = 0.001
+START_SECONDS = 60.0
+LIBRARIES = "import trio, quart_trio, hypercorn.trio, msgspec, attrs"
+
+
+def listens_after(model: str | None, *options: str) -> float:
+    """Seconds from exec until a connection is accepted; the server is ended at once."""
+    port = free_port()
+    began = time.perf_counter()
+    process = start(model, port, "--log-level", "error", *options)
+    try:
+        while time.perf_counter() < began + START_SECONDS:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return time.perf_counter() - began
+            if process.poll() is not None:
+                break
+            time.sleep(LOOK_SECONDS)
+        raise SystemExit("the server did not start")
+    finally:
+        stop(process)
+
+
+def runs_for(program: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    return time.perf_counter() - began
+
+
+def measure(name: str, once: Callable[[], float], count: int) -> float:
+    """The median of so many runs, after one that is not counted."""
+    once()
+    seconds = sorted(once() for _ in range(count))
+    middle = statistics.median(seconds)
+    print(f"{name:28} {middle:7.3f} {seconds[0]:7.3f} {seconds[-1]:7.3f}", flush=True)
+    return middle
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?", default=DEFAULT_MODEL)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--limit-seconds", type=float, default=LIMIT_SECONDS)
+    options = parser.parse_args()
+    print(f"{'seconds':28} {'median':>7} {'best':>7} {'worst':>7}")
+    measure("an interpreter", lambda: runs_for("pass"), options.starts)
+    measure("with the libraries imported", lambda: runs_for(LIBRARIES), options.starts)
+    served = measure("listens, worker mode", lambda: listens_after(options.model), options.starts)
+    measure("listens, in one process", lambda: listens_after(options.model, "--in-process"), 3)
+    verdict({f"it listens within {options.limit_seconds} s": served <= options.limit_seconds})
+
+
+if __name__ == "__main__":
+    main()
