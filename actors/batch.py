@@ -51,6 +51,8 @@ class Batch:
             self._engine.remove(row)
             self._forget(row)
         return self._engine.kv_bytes()
+        # Rows that may say nothing: there is only a prompt to compute.
+        self._silent: set[int] = set()
 
     def step(
         self, joining: Sequence[RowSpec], forced: Mapping[int, Sequence[int]] = NOTHING
@@ -67,7 +69,9 @@ class Batch:
         if failed:
             result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))
             turn = attrs.evolve(turn, result=result)
-        return turn
+        # A prompt of one token needs no computing.
+        complete = self._complete([spec.row for spec in joining])
+        return attrs.evolve(turn, completed=(*complete, *turn.completed))
 
     def kv_bytes(self) -> int:
         return self._engine.kv_bytes()
@@ -89,7 +93,8 @@ class Batch:
             return RowFailed(spec.row, describe(error))
         self._siblings[spec.row] = spec.siblings
         self._waiting[spec.row] = 0
-        self._complete([spec.row])
+        if spec.max_tokens == 0:
+            self._silent.add(spec.row)
         return None
 
     def _complete(self, rows: Sequence[int]) -> tuple[int, ...]:
@@ -99,8 +104,10 @@ class Batch:
         )
         for row in complete:
             del self._waiting[row]
-            self._decoding.update((row, *self._siblings.pop(row)))
-        return complete
+            siblings = self._siblings.pop(row)
+            if row not in self._silent:
+                self._decoding.update((row, *siblings))
+        return tuple((row, self._engine.reused(row)) for row in complete)
 
     def _run(self, step: Step | None) -> Turn:
         match step:
@@ -156,3 +163,4 @@ class Batch:
 def describe(error: BaseException) -> str:
     """One line for the log; never shown to a client."""
     return f"{type(error).__name__}: {error}".splitlines()[0]
+        self._silent.discard(row)

@@ -100,6 +100,10 @@ class Choice:
             return [*events, *self._finish("length")]
         return events
 
+    def end_unsaid(self) -> list[Event]:
+        """The end of an answer that may not have a single token."""
+        return self._finish("length")
+
     def take_forced(self) -> tuple[int, ...]:
         """Tokens that the engine is to say next, once: the block has used up its limit."""
         limit = self.thought_limit
@@ -161,9 +165,12 @@ class Choice:
     def _scored(self, out: PipelineOut) -> tuple[ScoredToken, ...]:
         if not out.shares:
             return ()
-        return tuple(self._score(share.bytes, self._scores[share.index]) for share in out.shares)
+        return tuple(self.score(share.bytes, self._scores[share.index]) for share in out.shares)
 
-    def _score(self, shown: bytes, scores: TokenScores) -> ScoredToken:
+    def score(self, shown: bytes, scores: TokenScores | None) -> ScoredToken:
+        """A token as its client sees it; None for the one that a prompt begins with."""
+        if scores is None:
+            return ScoredToken(TokenLogprob(shown, None))
         top = tuple(
             TokenLogprob(self.pieces.token_bytes(token), logprob) for token, logprob in scores.top
         )

@@ -253,12 +253,14 @@ class Model:
             step_tokens=result.prefilled or len(result.tokens),
             step_seconds=result.seconds,
         )
-        for number in turn.completed:
-            self._emit(self._running[number][0], Decoding())
+        for scored in result.prompt_scores:
+            row, _ = self._running[scored.row]
+            self._emit_all(row, row.on_prompt_scores(scored))
+        for number, cached_tokens in turn.completed:
+            self._on_prompt(self._running[number][0], cached_tokens)
         for drawn in result.tokens:
             row, choice = self._running[drawn.row]
-            for event in row.on_token(choice, drawn):
-                self._emit(row, event)
+            self._emit_all(row, row.on_token(choice, drawn))
             if choice.ended is not None:
                 self._leave_one(row, choice)
             elif forced := choice.take_forced():
@@ -296,8 +298,19 @@ class Model:
                 figures,
                 finished_rows=figures.finished_rows + (not row.cancelled),
                 cancelled_rows=figures.cancelled_rows + row.cancelled,
+        for read in result.read:
+            row, part = self._running[read.row]
+            self._emit_all(row, row.on_read(part, read))
+            self._leave_one(row, part)
             )
         self._emit(row, Ended(row.sampled))
+
+    def _on_prompt(self, row: BatchRow, cached_tokens: int) -> None:
+        row.cached_tokens += cached_tokens
+        self._emit(row, Decoding(cached_tokens))
+        self._emit_all(row, row.on_prompt())
+        if row.over:
+            self._leave(row)
 
     def _emit(self, row: Row, item: Outgoing) -> None:
         self._items.append((row.ticket, item))
@@ -315,3 +328,6 @@ class Model:
             f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, "
             f"{len(self._running)} rows, {len(self._leaving)} leaving>"
         )
+    def _emit_all(self, row: BatchRow, items: Iterable[Outgoing]) -> None:
+        self._items += ((row.ticket, item) for item in items)
+

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from headrace.actors.answering import Built
 from headrace.actors.choice import Choice
-from headrace.actors.messages import Ticket
-from headrace.runtime.contracts import Event, Finished, InferenceRequest, Usage
-from headrace.runtime.ports import RowSpec, RowToken, Tokenizer
+from headrace.actors.echo import Echo
+from headrace.actors.messages import Prepared, Ticket
+from headrace.runtime.contracts import Delta, Event, Finished, InferenceRequest, Usage
+from headrace.runtime.ports import PromptScores, RowRead, RowSpec, RowToken, Tokenizer, TokenScores
 
 
 @attrs.define(eq=False)
@@ -22,6 +25,9 @@ class Row:
     cancelled: bool = False
     # Its last word has been told: the row is to leave with all its choices.
     over: bool = False
+    cached_tokens: int = 0
+    # Tokens of its prompt that have been told.
+    _echoed: int = 0
 
     @property
     def prompt_tokens(self) -> int:
@@ -50,7 +56,8 @@ class Row:
             )
         ]
 
-    def spec(self) -> RowSpec:
+    def specs(self) -> list[RowSpec]:
+        """One for all choices: they are the siblings of the first."""
         assert self.built is not None
         first, *siblings = self.choices
         return RowSpec(
@@ -68,8 +75,35 @@ class Row:
         if self.over:
             return []
         events = choice.on_token(drawn)
+            scores_prompt=self.built.echo is not None and self.request.logprobs is not None,
         if choice.ended is not None and all(other.ended for other in self.choices):
             events.append(self._finished())
+        return [spec]
+
+    def on_prompt_scores(self, found: PromptScores) -> list[Event]:
+        """More of the prompt is scored, and told."""
+        if self.over:
+            return []
+        first: list[TokenScores | None] = [] if self._echoed else [None]
+        return self._echo([*first, *found.scores])
+
+    def on_prompt(self) -> list[Event]:
+        """The prompt is complete: what is to be told before the first token. A row that may say
+        nothing is at its end."""
+        if self.over or self.built is None:
+            return []
+        events = list[Event]()
+        if self.built.echo is not None and not self._echoed:
+            scored = self.request.logprobs is not None
+            events += self._echo([None]) if scored else self._echo_unscored(self.built.echo)
+        if self.choices[0].max_tokens == 0:
+            for choice in self.choices:
+                events += choice.end_unsaid()
+            events.append(self._finished())
+        return events
+
+    def on_read(self, choice: Choice, read: RowRead) -> list[Event]:
+        raise ValueError(f"a row that generates was read: {read.row}")
         return events
 
     def _finished(self) -> Finished:
@@ -80,5 +114,22 @@ class Row:
             self.prompt_tokens,
             sum(choice.completion_tokens for choice in self.choices),
             reasoning_tokens=sum(choice.pipeline.reasoning_tokens for choice in self.choices),
+    def _echo(self, scores: Sequence[TokenScores | None]) -> list[Event]:
+        """The next tokens of the prompt, at the front of every answer."""
+        assert self.built is not None
+        assert self.built.echo is not None
+        told = slice(self._echoed, self._echoed + len(scores))
+        self._echoed = told.stop
+        text = "".join(self.built.echo.texts[told])
+        raw = self.built.echo.raw[told]
+        return [
+            Delta(text, 0, choice.index, tuple(map(choice.score, raw, scores)))
+            for choice in self.choices
+        ]
+
+    def _echo_unscored(self, echo: Echo) -> list[Event]:
+        text = "".join(echo.texts)
+        return [Delta(text, 0, choice.index) for choice in self.choices] if text else []
+
         )
         return Finished(first.reason, usage, first.matched_stop)

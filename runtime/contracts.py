@@ -175,10 +175,13 @@ class Accepted:
 
 @attrs.frozen
 class TokenLogprob:
-    """A token with its natural log-probability, over the whole vocabulary before the draw."""
+    """A token with its natural log-probability, over the whole vocabulary before the draw.
+
+    The first token of a prompt has none: nothing comes before it.
+    """
 
     raw: bytes
-    logprob: float
+    logprob: float | None
 
 
 @attrs.frozen

@@ -40,7 +40,8 @@ class RowSpec:
     `row` is unique in the engine's life. `choice` numbers the alternatives of one request; draws
     depend on (sampling.seed, choice, position in the answer) only. `siblings` are further rows of
     the same prompt: they come to life when it is complete, without computing it again, and draw
-    as choices 1, 2, ... of it.
+    as choices 1, 2, ... of it. A row that may say nothing (`max_tokens` 0) has its prompt computed
+    and never decodes, nor do its siblings.
     """
 
     row: int
@@ -69,6 +70,8 @@ class RowToken:
     row: int
     token: int
     scores: TokenScores | None = None
+    # Score the tokens of its prompt too. All of it must then be computed anew.
+    scores_prompt: bool = False
 
 
 @attrs.frozen
@@ -97,6 +100,15 @@ class Memory:
     active_bytes: int = 0
     cache_bytes: int = 0
     peak_bytes: int = 0
+@attrs.frozen
+class PromptScores:
+    """Scores of a row's next prompt tokens, in order. Its first token has none, as nothing comes
+    before it; so the scores of all steps together are one less than the prompt has tokens."""
+
+    row: int
+    scores: tuple[TokenScores, ...]
+
+
 
 
 class Engine(Protocol):
@@ -123,7 +135,10 @@ class Engine(Protocol):
         """
 
     def decode(self) -> StepResult:
-        """One token for every row whose prompt is complete."""
+        """One token for every row whose prompt is complete and that may say anything."""
+    # Rows to be read that have nothing left to compute.
+    read: tuple[RowRead, ...] = ()
+    prompt_scores: tuple[PromptScores, ...] = ()
 
     def force(self, row: int, tokens: Sequence[int]) -> None:
         """Let the row say these tokens next, whatever it would draw. Its drawing goes on behind
@@ -247,3 +262,7 @@ class Loader(Protocol):
     def __call__(self, source: str, progress: Callable[[float], None]) -> LoadedModel:
         """`source` is a folder or a repository id; progress runs from 0 to 1. Raises
         `RequestError` (load-failed) with a short reason."""
+    @property
+    def vocab_size(self) -> int:
+        """Ids from here on are no tokens of the model."""
+

@@ -18,7 +18,16 @@ from headrace.actors.engine.decode import Batch, LookaheadBatch
 from headrace.actors.engine.probe import sharing
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Vocabulary
-from headrace.runtime.ports import Memory, RowFailed, RowSpec, RowToken, StepResult
+from headrace.runtime.ports import (
+    CacheUse,
+    Memory,
+    PromptScores,
+    RowFailed,
+    RowRead,
+    RowSpec,
+    RowToken,
+    StepResult,
+)
 
 # Freed buffers beyond this are given back after a prefill, whose transients are the largest.
 _SPARE_BYTES = 128 << 20
@@ -100,14 +109,20 @@ class BatchEngine:
         started = time.perf_counter()
         todo = [(self._rows[row], count) for row, count in chunks]
         _check(todo)
-        failed = self._prefill(todo)
-        computed = [(row, count) for row, count in todo if not row.gone]
-        self._complete(row for row, _ in computed)
+        before = {row: row.computed - row.reused for row, _ in todo}
+        failed, scores = self._prefill(todo)
+        waiting = self._waiting()
+        for row in waiting:
+            self._prefixes.look(row)
+        self._complete(waiting)
+        read = [*self._pool(pooling, failed), *self._go_on(behind, failed)]
         memory.release_buffers(above_bytes=_SPARE_BYTES)
         return StepResult(
             failed=tuple(failed),
             seconds=time.perf_counter() - started,
-            prefilled=sum(count for _, count in computed),
+            prefilled=prompts + sum(count for _, count in (*pooling, *behind)),
+            read=tuple(read),
+            prompt_scores=tuple(scores),
         )
 
     def decode(self) -> StepResult:
@@ -149,18 +164,86 @@ class BatchEngine:
         mx.synchronize()
         memory.release_buffers()
 
-    def _prefill(self, todo: Sequence[tuple[Row, int]]) -> list[RowFailed]:
-        if len(todo) > 1 and self.sharing.prompts:
-            rows = [row for row, _ in todo]
+    def _prefill(
+        self, todo: Sequence[tuple[Row, int]]
+    ) -> tuple[list[RowFailed], list[PromptScores]]:
+        failed, scores = list[RowFailed](), list[PromptScores]()
+        while todo:
+            # Where prompts go on alike, the first computes it for all.
+            wave, todo = self._apart(todo)
+            lost, found = self._compute(wave)
+            failed, scores = failed + lost, scores + found
+            for row, _ in todo:
+                self._prefixes.look(row)
+            todo = [(row, row.remaining) for row, _ in todo if row.remaining]
+        return failed, scores
+
+    def _apart(
+        self, todo: Sequence[tuple[Row, int]]
+    ) -> tuple[list[tuple[Row, int]], list[tuple[Row, int]]]:
+        """Those that compute nothing twice if they are computed together, and the others."""
+        wave, others = list[tuple[Row, int]](), list[tuple[Row, int]]()
+        for row, count in todo:
+            alike = self._prefixes.grain and any(prefill.alike(row, other) for other, _ in wave)
+            (others if alike else wave).append((row, count))
+        return wave, others
+
+    def _compute(
+        self, todo: Sequence[tuple[Row, int]]
+    ) -> tuple[list[RowFailed], list[PromptScores]]:
+        failed, scores = list[RowFailed](), list[PromptScores]()
+        together = [row for row, _ in todo if not row.spec.scores_prompt]
+        if len(together) > 1 and self.sharing.prompts:
             try:
                 prefill.remainders(self._model, rows)
             except Exception as error:
-                return self._lose(rows, error)
-            return []
-        failed = []
+                failed += self._lose(together, error)
+            todo = [(row, count) for row, count in todo if row.spec.scores_prompt]
         for row, count in todo:
             try:
-                prefill.chunk(self._model, row, count)
+                found = self._compute_one(row, count)
+            except Exception as error:
+                failed += self._lose([row], error)
+            else:
+                scores += found
+        return failed, scores
+
+    def _compute_together(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._prefixes.take(row)
+        prefill.remainders(self._model, rows)
+        for row in rows:
+            self._prefixes.keep_prompt(row)
+
+    def _compute_one(self, row: Row, count: int) -> list[PromptScores]:
+        self._prefixes.take(row)
+        if not row.spec.scores_prompt:
+            for size in self._prefixes.passes(row, count):
+                prefill.chunk(self._model, row, size)
+                self._prefixes.keep_prompt(row)
+            return []
+        found = prefill.scored_chunk(self._model, row, count, self._vocabulary.size)
+        return [PromptScores(row.spec.row, found)]
+
+    def _pool(self, chunks: Sequence[tuple[int, int]], failed: list[RowFailed]) -> list[RowRead]:
+        """Texts that become vectors. What cannot be computed is told in `failed`."""
+        try:
+            return self._readings.pool(chunks) if chunks else []
+        except Exception as error:
+            for row, _ in chunks:
+                self._readings.remove(row)
+            failed += [RowFailed(row, f"{type(error).__name__}: {error}") for row, _ in chunks]
+            return []
+
+    def _go_on(self, behind: Sequence[tuple[Row, int]], failed: list[RowFailed]) -> list[RowRead]:
+        """What is read behind prompts that are complete."""
+        read = list[RowRead]()
+        for row, count in behind:
+            if not count or row.gone or row.remaining:
+                continue
+            try:
+                row.cache = row.cache or kv.fresh(self._model)
+                read += self._readings.go_on(row.spec.row, row.cache, count)
             except Exception as error:
                 failed += self._lose([row], error)
         return failed

@@ -17,6 +17,13 @@ def advance(model: Any, cache: Cache, tokens: Sequence[int]) -> None:
     mx.eval(kv.arrays(cache))
 
 
+def all_logits(model: Any, cache: Cache, tokens: Sequence[int]) -> mx.array:
+    """One row's next tokens into its cache, and float32 logits (T, V) after each of them."""
+    logits: mx.array = model(mx.array([tokens]), cache=cache)[0].astype(mx.float32)
+    mx.eval(logits, kv.arrays(cache))
+    return logits
+
+
 def advance_together(model: Any, cache: Cache, tokens: Sequence[Sequence[int]]) -> None:
     """The same for the rows of a batch cache, each with its own number of tokens."""
     lengths = [len(row) for row in tokens]

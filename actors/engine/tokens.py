@@ -222,9 +222,10 @@ class TextTokenizer:
             reason = "The prompt must come to at least one token."
             raise RequestError(Code.INVALID_VALUE, reason)
         if min(tokens) < 0 or max(tokens) >= self._vocab_size:
-            wrong = next(token for token in tokens if not 0 <= token < self._vocab_size)
-            reason = f"Token id {wrong} is outside the vocabulary of {self._vocab_size} tokens."
-            raise RequestError(Code.INVALID_TOKEN_ID, reason, param="prompt")
+            at = next(at for at, token in enumerate(tokens) if not 0 <= token < self._vocab_size)
+            size = self._vocab_size
+            reason = f"Token id {tokens[at]} is outside the vocabulary of {size} tokens."
+            raise RequestError(Code.INVALID_TOKEN_ID, reason, param=f"prompt[{at}]")
         return tuple(tokens)
 
     def _trusted_pieces(self) -> Pieces | None:

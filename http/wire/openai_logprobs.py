@@ -18,8 +18,10 @@ def token_name(raw: bytes) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
-def shown(logprob: float) -> float:
+def shown(logprob: float | None) -> float | None:
     """JSON has no infinity, and a masked token has no less."""
+    if logprob is None:
+        return None
     return logprob if logprob > LEAST_LOGPROB else LEAST_LOGPROB
 
 
@@ -70,9 +72,13 @@ class LegacyScores:
         return begins
 
 
-def _alternatives(token: ScoredToken) -> dict[str, float]:
-    """The likeliest tokens and the chosen one. Of tokens with one name the likeliest is shown."""
-    found: dict[str, float] = {}
+def _alternatives(token: ScoredToken) -> dict[str, float | None] | None:
+    """The likeliest tokens and the chosen one. Of tokens with one name the likeliest is shown.
+
+    The first token of a prompt was not chosen among others."""
+    if token.chosen.logprob is None:
+        return None
+    found: dict[str, float | None] = {}
     for other in (*token.top, token.chosen):
         found.setdefault(token_name(other.raw), shown(other.logprob))
     return found

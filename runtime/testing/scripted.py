@@ -11,7 +11,17 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from headrace.runtime.ports import Memory, RowFailed, RowSpec, RowToken, StepResult
+from headrace.runtime.ports import (
+    CacheUse,
+    Memory,
+    PromptScores,
+    RowFailed,
+    RowRead,
+    RowSpec,
+    RowToken,
+    StepResult,
+    TokenScores,
+)
 from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.testing.hooks import Hooks, StepKind
 from headrace.runtime.testing.script import Script, ScriptChoice, ScriptedFault, play
@@ -112,15 +122,26 @@ class ScriptedEngine:
         if replaced is not None:
             return replaced
         failed = self._faults(rows)
-        for row, tokens in chunks:
-            if row in self._rows:
-                self._rows[row].remaining -= tokens
-                self._grow(self._rows[row], tokens)
-                self._let_siblings_in(self._rows[row])
-        return StepResult(failed=failed, seconds=seconds, prefilled=count)
+        scores, read = list[PromptScores](), list[RowRead]()
+        for number, tokens in chunks:
+            if number in self._rows:
+                row = self._rows[number]
+                scores += _prompt_scores(row, tokens)
+                row.remaining -= tokens
+                self._grow(row, tokens)
+                self._let_siblings_in(row)
+                if row.spec.is_read and not row.remaining:
+                    read.append(read_of(row.spec))
+        return StepResult(
+            failed=failed,
+            seconds=seconds,
+            prefilled=count,
+            read=tuple(read),
+            prompt_scores=tuple(scores),
+        )
 
     def decode(self) -> StepResult:
-        rows = [row for row in self._rows.values() if row.remaining == 0]
+        rows = [row for row in self._rows.values() if row.remaining == 0 and row.spec.max_tokens]
         for row in rows:
             self._check(row.said < row.spec.max_tokens, f"{_name(row)} is past its max_tokens")
         seconds = self._timings.seconds_per_decode
@@ -223,7 +244,8 @@ class ScriptedEngine:
 
     def _say(self, row: _Row) -> RowToken:
         self._grow(row, 1)
-        return RowToken(row.spec.row, row.forced.pop(0) if row.forced else next(row.tokens))
+        token = row.forced.pop(0) if row.forced else next(row.tokens)
+        return RowToken(row.spec.row, token, _scores(row.spec.logprobs, token))
 
     def _grow(self, row: _Row, tokens: int) -> None:
         self._grow_bytes(row, tokens * self._kv_bytes_per_token)
@@ -259,3 +281,19 @@ class ScriptedEngine:
 
 def _name(row: _Row) -> str:
     return f"row {row.spec.row}"
+def _prompt_scores(row: _Row, count: int) -> list[PromptScores]:
+    if not row.spec.scores_prompt:
+        return []
+    first = len(row.spec.tokens) - row.remaining
+    scores = [_scores(row.spec.logprobs, t) for t in row.spec.tokens[first : first + count]]
+    return [PromptScores(row.spec.row, tuple(score for score in scores if score))]
+
+
+def _scores(alternatives: int | None, token: int) -> TokenScores | None:
+    """Scores that tell tokens apart; the likeliest others are the lowest ids."""
+    if alternatives is None:
+        return None
+    top = tuple((number, -1.0 - number) for number in range(alternatives))
+    return TokenScores(-(1 + token) / 256, top)
+
+

@@ -82,9 +82,10 @@ class ScriptedTokenizer:
         return self.encode(text) or (ord("\n"),)
 
     def _checked(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        for token in tokens:
+        for at, token in enumerate(tokens):
             if not 0 <= token < self.vocab_size:
-                raise RequestError(Code.INVALID_TOKEN_ID, f"no token has the id {token}")
+                reason = f"no token has the id {token}"
+                raise RequestError(Code.INVALID_TOKEN_ID, reason, param=f"prompt[{at}]")
         return tokens
 
     def encode(self, text: str) -> tuple[int, ...]:
