@@ -7,8 +7,9 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from headrace.actors.messages import Delivery, ToModel
-from headrace.actors.model import EngineHung, Model
+from headrace.actors.dialect import Dialect
+from headrace.actors.life import EngineLimits, Outlet, Readied, gone
+from headrace.actors.model import EngineHung, Model, Threads
 from headrace.actors.pace import Pace
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup
@@ -110,7 +111,9 @@ class _Loading:
 
     def load(self, spec: ModelSpec) -> LoadedModel:
         loaded = self._loader(spec.source, _unwatched)
-        info = attrs.evolve(loaded.info, id=spec.id)
+        # Whoever loaded it knows weights and tokens; how it answers is told from its template.
+        reasons = Dialect.of(loaded.tokenizer).plain is not None
+        info = attrs.evolve(loaded.info, id=spec.id, reasons=reasons)
         self._loaded = attrs.evolve(loaded, info=info)
         return self._loaded
 

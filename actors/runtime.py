@@ -76,7 +76,9 @@ class Runtime:
         been read cancels the request (reason: disconnect). Requests that belong `Together` are
         given a part of it each, and all of them have to be entered.
         """
-        generation = self._begin(request)
+        if isinstance(request, InferenceRequest):
+            request = by_default(request, self.settings.thinking)
+        generation = self._begin(request, alone() if part is None else part)
         try:
             yield generation
         finally:
@@ -126,6 +128,15 @@ class Runtime:
 
     async def load(self, model_id: str, *, current: bool = False, pin: bool = False) -> ModelReport:
         """Make a model resident, and perhaps the current one, or pinned. Raises `RequestError`."""
+    async def count(self, request: InferenceRequest) -> Counted:
+        """The length of a request's prompt; nothing is generated. Raises `RequestError`."""
+        ticket = f"t{next(self._ticket_numbers)}"
+        request = by_default(request, self.settings.thinking)
+        try:
+            return await count(self._stages, ticket, request)
+        except ActorDied:
+            raise RequestError.of(CLOSING) from None
+
         self.registry.find(model_id)
         await self.registry.load(model_id)
         if pin:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+import attrs
 
 from headrace.runtime.contracts import InferenceRequest
 
 # The template's switch. A client may set it itself; null leaves it to the template.
 SWITCH = "enable_thinking"
+
+
+def by_default(
+    request: InferenceRequest, setting: Literal["model", "on", "off"]
+) -> InferenceRequest:
+    """The setting `thinking` is for requests that do not say."""
+    thinking = request.thinking
+    said = (
+        SWITCH in request.prompt.template_args
+        or thinking.enabled is not None
+        or thinking.effort is not None
+    )
+    if said or setting == "model":
+        return request
+    return attrs.evolve(request, thinking=attrs.evolve(thinking, enabled=setting == "on"))
 
 
 def wants_thinking(request: InferenceRequest) -> bool | None:

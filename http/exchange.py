@@ -29,8 +29,6 @@ Outcome: TypeAlias = Literal["ok", "error", "cancelled", "refused"]
 
 JSON = "application/json"
 MOST_DIGITS = 9
-# The setting `thinking`, for requests that do not say.
-THINKS = {"model": None, "on": True, "off": False}
 # What a client that left would have seen.
 CLIENT_GONE = 499
 # Failures of ours; everything else that is no success was an answer of no.
@@ -127,7 +125,6 @@ class Exchange:
             int(time.time()),
             self.route,
             most_choices=min(settings.max_n, settings.max_rows),
-            thinks=THINKS[settings.thinking],
         )
 
     @property

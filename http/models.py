@@ -39,7 +39,6 @@ CAPABILITIES = {
     "tools": True,
     "structured_output": True,
     "logprobs": True,
-    "reasoning": False,
     "vision": False,
     "audio": False,
     "adapters": False,
@@ -90,7 +89,11 @@ def row(model: ModelReport, current: str | None, created: int) -> dict[str, Any]
 
 def capabilities(info: ModelInfo | None) -> dict[str, bool]:
     chats = info is None or info.has_chat_template
-    return CAPABILITIES | {"chat_completions": chats}
+    return CAPABILITIES | {
+        "chat_completions": chats,
+        "messages": chats,
+        "reasoning": info is not None and info.reasons,
+    }
 
 
 def gen_defaults(info: ModelInfo) -> dict[str, Any]:

@@ -299,3 +299,5 @@ class ModelInfo:
     has_chat_template: bool = True
     # What multiplies its matrices, in words.
     blas: str = ""
+    # Whether its answers may begin with reasoning.
+    reasons: bool = False

@@ -24,22 +24,15 @@ RENDERER_ARGUMENTS = (
 )
 
 
-def read_thinking(fields: Fields, thinks: bool | None) -> tuple[Thinking, TemplateArgs]:
-    """What was asked of the model, and the client's own arguments for its template. `thinks` is
-    for requests that do not say."""
+def read_thinking(fields: Fields) -> tuple[Thinking, TemplateArgs]:
+    """What was asked of the model, and the client's own arguments for its template. Which of them
+    decides is the same for every protocol, and settled below (`actors.thinking`)."""
     given = read_all(fields, RULES)
     args: TemplateArgs = given.get("chat_template_kwargs", {})
-    effort = given.get("reasoning_effort")
-    thinking = Thinking(_enabled(args, effort, thinks), effort, given.get("reasoning_budget"))
+    thinking = Thinking(
+        effort=given.get("reasoning_effort"), budget_tokens=given.get("reasoning_budget")
+    )
     return thinking, args
-
-
-def _enabled(args: TemplateArgs, effort: str | None, thinks: bool | None) -> bool | None:
-    """What is said for the template comes first, null included: that leaves it to the template."""
-    if SWITCH in args:
-        enabled: bool | None = args[SWITCH]
-        return enabled
-    return thinks if effort is None else effort != "none"
 
 
 def _template_args(value: Any, path: str) -> TemplateArgs:
@@ -51,8 +44,10 @@ def _template_args(value: Any, path: str) -> TemplateArgs:
     return dict(value)
 
 
+TEMPLATE_ARGS = Rule(_template_args, {"type": "object"})
+
 RULES: dict[str, Rule] = {
     "reasoning_effort": choice(*EFFORTS),
     "reasoning_budget": count(),
-    "chat_template_kwargs": Rule(_template_args, {"type": "object"}),
+    "chat_template_kwargs": TEMPLATE_ARGS,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.actors.thinking import template_arguments, wants_thinking
+from headrace.actors.thinking import by_default, template_arguments, wants_thinking
 from headrace.runtime.contracts import InferenceRequest, Prompt, Sampling, Thinking
 
 UNSAID = Thinking()
@@ -53,3 +53,26 @@ def test_null_leaves_the_switch_to_the_template() -> None:
     asked = request(Thinking(True), enable_thinking=None)
     assert wants_thinking(asked) is None
     assert template_arguments(asked) == {}
+
+
+class TestTheSetting:
+    @pytest.mark.parametrize(("setting", "wanted"), [("on", True), ("off", False), ("model", None)])
+    def test_decides_where_a_request_does_not(self, setting: Any, wanted: bool | None) -> None:
+        assert wants_thinking(by_default(request(), setting)) is wanted
+        budget = Thinking(budget_tokens=5)
+        assert wants_thinking(by_default(request(budget), setting)) is wanted
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            request(Thinking(False)),
+            request(Thinking(True)),
+            request(Thinking(effort="none")),
+            request(Thinking(effort="low")),
+            request(enable_thinking=True),
+            request(enable_thinking=None),
+        ],
+    )
+    def test_decides_nothing_where_it_does(self, asked: InferenceRequest) -> None:
+        for setting in ("on", "off"):
+            assert by_default(asked, setting) == asked  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def test_a_full_request() -> None:
     assert set(request.given) == {"temperature", "seed"}
     tools = (Tool("add", {"type": "object"}),)
     assert request.tools == ToolUse(tools, "required", parallel=False)
-    assert request.thinking == Thinking(True, "high", 100)
+    assert request.thinking == Thinking(effort="high", budget_tokens=100)
     assert request.constraint == Constraint("json_object", param="response_format")
     assert request.prompt.template_args == {"verbosity": "low"}
 

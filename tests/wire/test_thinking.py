@@ -1,4 +1,4 @@
-"""Whether a model thinks: which of several fields decides, and what the template is told."""
+"""What is said about thinking on the OpenAI routes, and what the template is told."""
 
 from __future__ import annotations
 
@@ -12,32 +12,26 @@ from headrace.runtime.contracts import Thinking
 from headrace.runtime.errors import Code, RequestError
 
 
-def read(*, thinks: bool | None = None, **fields: Any) -> tuple[Thinking, dict[str, Any]]:
-    return read_thinking(Fields(fields), thinks)
+def read(**fields: Any) -> tuple[Thinking, dict[str, Any]]:
+    return read_thinking(Fields(fields))
 
 
-def test_without_a_word_the_model_decides() -> None:
+def test_without_a_word_nothing_is_asked() -> None:
     assert read() == (Thinking(), {})
 
 
-@pytest.mark.parametrize("thinks", [True, False])
-def test_the_setting_decides_where_a_request_does_not(thinks: bool) -> None:
-    assert read(thinks=thinks) == (Thinking(thinks), {})
-    assert read(thinks=thinks, reasoning_effort="none")[0].enabled is False
-    assert read(thinks=thinks, reasoning_effort="low")[0].enabled is True
-
-
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_an_effort_turns_thinking_on_or_off(effort: str) -> None:
-    assert read(reasoning_effort=effort)[0] == Thinking(effort != "none", effort)
+def test_an_effort_is_passed_on(effort: str) -> None:
+    assert read(reasoning_effort=effort)[0] == Thinking(effort=effort)
 
 
 @pytest.mark.parametrize("enabled", [True, False, None])
-def test_what_is_said_for_the_template_decides_before_the_effort(enabled: bool | None) -> None:
+def test_the_templates_own_switch_is_passed_on_null_included(enabled: bool | None) -> None:
     args = {"enable_thinking": enabled}
-    thinking, given = read(thinks=True, chat_template_kwargs=args, reasoning_effort="high")
-    assert thinking == Thinking(enabled, "high")
-    assert given == args
+    assert read(chat_template_kwargs=args, reasoning_effort="high") == (
+        Thinking(effort="high"),
+        args,
+    )
 
 
 def test_other_arguments_are_passed_on_as_they_are() -> None:
