@@ -68,7 +68,17 @@ def arranged(messages: Sequence[Message], traits: TemplateTraits) -> tuple[Messa
             turns += _round(turn, results, names, traits, number=len(turns))
         else:
             turns.append(_result(turn, None, names, traits) if turn.role == "tool" else turn)
-    return tuple(turns)
+    return tuple(_answered(turns, traits.said_after_results))
+
+
+def _answered(turns: Sequence[Message], said: str | None) -> Iterator[Message]:
+    """With a word of the assistant wherever the user speaks after a result, if one is needed."""
+    last = None
+    for turn in turns:
+        if said is not None and last == "tool" and turn.role == "user":
+            yield Message("assistant", said)
+        yield turn
+        last = turn.role
 
 
 def _function(tool: Tool) -> dict[str, Any]:

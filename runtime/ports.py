@@ -245,6 +245,8 @@ class Tokenizer(Protocol):
     def decoder(self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()) -> Decoder:
         """For an answer to `prompt`: whether its first token keeps a leading space may depend on
         what it continues. `shown` are special tokens that are shown as their text."""
+    # What the assistant has to say between a result and the user's next turn; None: nothing.
+    said_after_results: str | None = None
 
 
 @attrs.frozen

@@ -44,7 +44,9 @@ class Render(Protocol):
     ) -> str: ...
 
 
-QUESTION = Message("user", "Hello")
+QUESTION, MORE = Message("user", "Hello"), Message("user", "headrace-more")
+# What an assistant may say who has nothing to say.
+ANSWERS = ("", "OK.")
 NO_SYSTEM = Message("system", "")
 
 
@@ -68,7 +70,8 @@ def tried(render: Render) -> TemplateTraits:
             short_ids=short_ids,
         )
         if _takes(render, traits):
-            return traits if as_text else _with_text(render, traits)
+            traits = traits if as_text else _with_text(render, traits)
+            return attrs.evolve(traits, said_after_results=_said_after_results(render, traits))
     return found
 
 
@@ -88,8 +91,23 @@ def _with_text(render: Render, traits: TemplateTraits) -> TemplateTraits:
     return attrs.evolve(traits, arguments="either")
 
 
-def _history(render: Render, traits: TemplateTraits, arguments: Sequence[Any]) -> str:
-    """A user's question, calls with these arguments, and their results."""
+def _said_after_results(render: Render, traits: TemplateTraits) -> str | None:
+    """Some want the assistant between a result and the user, and some of those not without a
+    word."""
+    for answer in (None, *ANSWERS):
+        said = () if answer is None else (Message("assistant", answer),)
+        if MORE.content in _history(render, traits, [{"place": VALUE}], (*said, MORE)):
+            return answer
+    return None
+
+
+def _history(
+    render: Render,
+    traits: TemplateTraits,
+    arguments: Sequence[Any],
+    more: Sequence[Message] = (),
+) -> str:
+    """A user's question, calls with these arguments, their results, and more turns."""
     ids = SHORT_IDS if traits.short_ids else IDS
     if traits.arguments == "text":
         arguments = [msgspec.json.encode(value).decode() for value in arguments]
@@ -101,7 +119,7 @@ def _history(render: Render, traits: TemplateTraits, arguments: Sequence[Any]) -
         Message("tool", f"{RESULT}-{number}", tool_call_id=ids[number], name=NAME)
         for number in range(len(calls))
     ]
-    turns = (QUESTION, Message("assistant", "", tool_calls=tuple(calls)), *results)
+    turns = (QUESTION, Message("assistant", "", tool_calls=tuple(calls)), *results, *more)
     if traits.tools_beside_system:
         turns = (NO_SYSTEM, *turns)
     return _rendered(render, turns, [TOOL] if traits.tools else [])

@@ -233,6 +233,17 @@ def test_calls_and_results_of_earlier_turns_are_shown(style: str, tools: ToolUse
     assert "{'" not in shown
 
 
+@pytest.mark.parametrize("tools", [None, BOTH], ids=["no tools", "tools"])
+@pytest.mark.parametrize("style", TEMPLATES)
+def test_the_user_may_speak_right_after_a_result_j4(style: str, tools: ToolUse | None) -> None:
+    """Agents on the Anthropic protocol do so all the time, and some templates refuse it."""
+    asked_next = Message("user", "And tomorrow?")
+    prompt = prompt_of(Templated(style), asked(*HISTORY, asked_next, tools=tools))
+    assert prompt.index("noon") < prompt.index("And tomorrow?")
+    later = (Message("assistant", "Rain."), Message("user", "And then?"))
+    assert "And then?" in prompt_of(Templated(style), asked(*HISTORY, asked_next, *later))
+
+
 @pytest.mark.parametrize("style", TEMPLATES)
 def test_arguments_that_are_no_json_fail_no_template(style: str) -> None:
     """L8."""

@@ -41,7 +41,10 @@ def tokenizer_with(tokenizer_folder: Any) -> Callable[..., TextTokenizer]:
         ("harmony", TemplateTraits(tools=True, calls=True)),
         ("opens thinking", TemplateTraits(calls=True, arguments="text")),
         ("one call", TemplateTraits(tools=True, calls=True, several_calls=False)),
-        ("short ids", TemplateTraits(tools=True, calls=True, short_ids=True)),
+        (
+            "short ids",
+            TemplateTraits(tools=True, calls=True, short_ids=True, said_after_results=""),
+        ),
         ("tagged", TemplateTraits(tools=True, calls=True, arguments="object")),
     ],
 )
@@ -65,6 +68,14 @@ def test_what_each_style_of_template_takes(
 )
 def test_a_template_that_can_print_text_only_gets_text(tokenizer_with: Any, template: str) -> None:
     assert tokenizer_with(template).traits.arguments == "text"
+
+
+def test_a_template_may_want_more_than_an_empty_word_between_a_result_and_the_user(
+    tokenizer_with: Any,
+) -> None:
+    wordless = "{{ raise_exception('Say something!') if not m.content }}{{ m.content }}</s>"
+    template = TEMPLATES["short ids"].replace("{{ m.content }}</s>", wordless)
+    assert tokenizer_with(template).traits.said_after_results == "OK."
 
 
 def test_a_template_that_leaves_results_out_shows_no_calls(tokenizer_with: Any) -> None:
