@@ -10,6 +10,7 @@ import attrs
 from headrace.actors import tool_turns
 from headrace.actors.choice import Pipeline, ThoughtLimit
 from headrace.actors.dialect import Dialect, Marked, marked_by
+from headrace.actors.echo import Echo
 from headrace.actors.grammar.answer import AnswerForm, answer_form
 from headrace.actors.prompting import merge_turns
 from headrace.actors.text.answer_pipeline import AnswerPipeline
@@ -26,6 +27,7 @@ from headrace.runtime.contracts import (
     ToolUse,
     Warning_,
 )
+from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.ports import RowMask, Tokenizer
 
 
@@ -40,6 +42,8 @@ class Built:
     # The answer ends after so many tool calls; None: it may go on.
     max_calls: int | None = None
     thought_limit: ThoughtLimit | None = None
+    # What is told of the prompt before the answer.
+    echo: Echo | None = None
     # What is served differently from what was asked.
     warnings: tuple[Warning_, ...] = ()
 
@@ -78,13 +82,15 @@ class Answering:
         self._dialect = Dialect.of(tokenizer)
 
     def build(self, request: InferenceRequest) -> Built:
-        """Raises `RequestError`: what is wrong with the prompt."""
+        """Raises `RequestError`: what is wrong with the prompt, or with what is asked for it."""
+        self._check_biases(request.sampling)
         if request.prompt.messages is None:
             tokens = self._tokenizer.build(request.prompt)
             reading = Reading(form=self._form(request, None, None, "after"))
         else:
             tokens, reading = self._conversation(request)
-        pipelines = tuple(self._pipeline(request, reading) for _ in range(request.n))
+        echo = Echo.of(request.prompt, tokens, self._tokenizer) if request.echo else None
+        pipelines = tuple(self._pipeline(request, reading, echo) for _ in range(request.n))
         single = request.tools is not None and not request.tools.parallel
         return Built(
             tokens,
@@ -93,8 +99,16 @@ class Answering:
             mask=None if reading.form is None else self._tokenizer.compile(reading.form.grammar),
             max_calls=1 if single else None,
             thought_limit=self._thought_limit(request, reading),
+            echo=echo,
             warnings=_unenforced(reading.form),
         )
+
+    def _check_biases(self, sampling: Sampling) -> None:
+        size = self._tokenizer.vocab_size
+        wrong = next((token for token, _ in sampling.logit_bias if not 0 <= token < size), None)
+        if wrong is not None:
+            text = f"logit_bias: {wrong} is outside the vocabulary of {size} tokens."
+            raise RequestError(Code.INVALID_TOKEN_ID, text, param=f"logit_bias.{wrong}")
 
     def _form(
         self, request: InferenceRequest, use: ToolUse | None, marked: Marked | None, start: Start
@@ -153,9 +167,17 @@ class Answering:
         args = template_arguments(request)
         return attrs.evolve(request.prompt, messages=messages, template_args=args), tools
 
-    def _pipeline(self, request: InferenceRequest, reading: Reading) -> Pipeline:
+    def _pipeline(
+        self, request: InferenceRequest, reading: Reading, echo: Echo | None
+    ) -> Pipeline:
         """The plainest one that will do: most rows have neither markup nor scores."""
-        decoder = self._tokenizer.decoder(request.prompt, reading.shown)
+        prompt = request.prompt
+        if reading.form is not None:
+            # The grammar has said which spaces there are, the first one included.
+            prompt = attrs.evolve(prompt, continue_final=True)
+        decoder = self._tokenizer.decoder(prompt, reading.shown)
+        for token in () if echo is None else echo.held:
+            decoder.add(token)
         parser = reading.parser()
         if parser is None and request.logprobs is None:
             return TextPipeline(decoder, request.stop)
@@ -164,10 +186,11 @@ class Answering:
 
     def _thought_limit(self, request: InferenceRequest, reading: Reading) -> ThoughtLimit | None:
         tokens = request.thinking.budget_tokens
-        closing = "" if reading.marked is None else reading.marked.markup.closing
-        if tokens is None or not closing or reading.start == "after":
+        if tokens is None or reading.marked is None or reading.start == "after":
             return None
-        return ThoughtLimit(tokens, self._tokenizer.encode(closing))
+        markup = reading.marked.markup
+        closing = markup.closing if reading.form is None else markup.ending
+        return ThoughtLimit(tokens, self._tokenizer.encode(closing)) if closing else None
 
     def _token_bytes(self, shown: frozenset[int]) -> Callable[[int], bytes]:
         """The bytes of a token where these special tokens are shown as their text."""

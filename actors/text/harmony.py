@@ -35,7 +35,11 @@ class HarmonyMarkup:
 
     @property
     def closing(self) -> str:
-        return "<|end|><|start|>assistant<|channel|>final<|message|>"
+        return f"{self.ending}<|channel|>final<|message|>"
+
+    @property
+    def ending(self) -> str:
+        return "<|end|><|start|>assistant"
 
     def shows(self, token: str) -> bool:
         return token in MARKS

@@ -20,6 +20,11 @@ class Markup(Protocol):
     def closing(self) -> str:
         """What ends a hidden block from outside and leads on to text; "" without such blocks."""
 
+    @property
+    def ending(self) -> str:
+        """What ends it and leads on to nothing yet: for an answer that is held to a grammar, which
+        says what follows."""
+
     def shows(self, token: str) -> bool:
         """Whether this special token is part of the grammar, so that its text must be read."""
 
@@ -41,6 +46,10 @@ class TaggedMarkup:
     @property
     def closing(self) -> str:
         return "" if self.reasoning is None else f"\n{self.reasoning.close}\n\n"
+
+    @property
+    def ending(self) -> str:
+        return self.closing
 
     def shows(self, token: str) -> bool:
         marks = list[str]()

@@ -122,6 +122,50 @@ def test_harmony_has_the_value_in_its_final_message(held: Held, start: Start) ->
     assert accepts(held, form, final) is (start == "before")
 
 
+REASONING: dict[str, tuple[Markup, str]] = {
+    "harmony": (HarmonyMarkup(), "<|channel|>analysis<|message|>"),
+    "text": (TaggedMarkup(THINK, HERMES), THINK.open),
+    "tokens": (TaggedMarkup(SQUARE, HERMES), SQUARE.open),
+}
+
+
+@pytest.mark.parametrize("said", ["", "Hm. ", "Is it </thi", "So {"])
+@pytest.mark.parametrize("start", ["before", "inside"])
+@pytest.mark.parametrize("name", REASONING)
+@pytest.mark.parametrize(
+    ("constraint", "use"),
+    [(VALUE, None), (None, ToolUse((ADD,), "required")), (VALUE, ToolUse((ADD, SEND)))],
+    ids=["value", "calls", "either"],
+)
+def test_reasoning_that_is_closed_from_outside_leads_on_to_the_form_n2(
+    held: Held,
+    constraint: Constraint | None,
+    use: ToolUse | None,
+    name: str,
+    start: Start,
+    said: str,
+) -> None:
+    """What a budget makes a row say must be of its grammar, wherever in a thought it comes."""
+    markup, opening = REASONING[name]
+    form = form_of(held, constraint, use, markup, start)
+    begun = (opening if start == "before" else "") + said + markup.ending
+    row = held.compiler.compile(form.grammar)
+    for part in (begun.removesuffix(markup.ending), markup.ending):
+        for token in held.tokenizer.encode(part, add_special_tokens=False).ids:
+            row.consume(token)
+            assert row.broken is None
+    rests = [held.walk(row, random.Random(seed), hasty_after=12) for seed in range(3)]
+    ended = [begun + rest for rest in rests if rest is not None]
+    assert ended
+    for text in ended:
+        answer = read(form, text, start)
+        assert answer.reasoning.strip() == said.strip()
+        if answer.calls:
+            assert all(json.loads(call.arguments) for call in answer.calls)
+        else:
+            assert isinstance(json.loads(answer.content)["ok"], bool)
+
+
 # ---- calls or a value --------------------------------------------------------------------
 
 
