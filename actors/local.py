@@ -16,7 +16,7 @@ from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.ports import LoadedModel, Loader
-from headrace.runtime.thread import Thread, ThreadFactory
+from headrace.runtime.thread import ThreadFactory
 from headrace.runtime.trace import Trace
 
 
@@ -33,7 +33,9 @@ class EngineLimits:
 
 Readied: TypeAlias = Callable[[ModelInfo], None]
 
+            self.open_thread(f"grammar {spec.id}") as spare_thread,
 
+            threads = Threads(engine_thread, text_thread, spare_thread)
 class Outlet(Protocol):
     """Where a running model is announced and where its deliveries go: a `Host`, or a link."""
 
@@ -65,7 +67,7 @@ class LocalRunner:
             engine = _Loading(self.loader)
             try:
                 loaded = await engine_thread.run(engine.load, spec)
-                await self._serve(loaded, outlet, ready, engine_thread, text_thread)
+                await self._serve(loaded, outlet, ready, threads)
             except RequestError as error:
                 return error.info
             except BaseExceptionGroup as group:
@@ -80,12 +82,11 @@ class LocalRunner:
         return None
 
     async def _serve(
-        self, loaded: LoadedModel, outlet: Outlet, ready: Readied, engine: Thread, text: Thread
+        self, loaded: LoadedModel, outlet: Outlet, ready: Readied, threads: Threads
     ) -> None:
         model = Model(
             loaded,
-            engine,
-            text,
+            threads,
             outlet.deliver,
             pace=Pace(self.limits.chunk_tokens, self.limits.chunk_seconds),
             step_seconds=self.limits.step_seconds,

@@ -36,7 +36,7 @@ from headrace.actors.messages import (
 from headrace.actors.pace import Pace
 from headrace.actors.row import Row
 from headrace.runtime.actor import Ref, drain
-from headrace.runtime.contracts import Failed
+from headrace.runtime.contracts import Failed, InferenceRequest
 from headrace.runtime.errors import Code, ErrorInfo, KernelError, RequestError
 from headrace.runtime.ports import LoadedModel, RowFailed, RowSpec
 from headrace.runtime.thread import Thread
@@ -56,7 +56,16 @@ class _Built:
     """A prompt is ready, or could not be built. Told by the actor's own child."""
 
     ticket: Ticket
-    result: Built | ErrorInfo
+    result: Built | BuiltReading | ErrorInfo
+
+
+@attrs.frozen
+class Threads:
+    """Where a model's work runs: its engine's steps, its prompts, and what grammars need."""
+
+    engine: Thread
+    text: Thread
+    spare: Thread
 
 
 class Model:
@@ -69,8 +78,7 @@ class Model:
     def __init__(
         self,
         loaded: LoadedModel,
-        engine_thread: Thread,
-        text_thread: Thread,
+        threads: Threads,
         publish: Callable[[Delivery], None],
         *,
         pace: Pace,
@@ -80,8 +88,7 @@ class Model:
     ) -> None:
         self._loaded = loaded
         self._batch = Batch(loaded.engine, pace)
-        self._engine_thread = engine_thread
-        self._text_thread = text_thread
+        self._threads = threads
         self._publish = publish
         self._step_seconds = step_seconds
         self._measures = measures
@@ -95,6 +102,8 @@ class Model:
         # Every ticket that is known here, in whatever phase.
         self._rows: dict[Ticket, Row] = {}
         # What is in the engine, by the engine's number.
+        # Grammars can be compiled without delay.
+        self._warmed = trio.Event()
         self._running: dict[int, tuple[Row, Choice]] = {}
         self._joining: list[Row] = []
         self._leaving: list[tuple[Row, Choice]] = []
@@ -112,6 +121,7 @@ class Model:
                 # What has come by the boundary counts before anything else runs, also what has
                 # just been handed to the listener.
                 await trio.lowlevel.checkpoint()
+            self._builders.start_soon(self._warm)
                 for message in drain(self._mailbox):
                     self._take(message)
                 self._deliver()
@@ -152,10 +162,25 @@ class Model:
         if self._joining or self._leaving:
             self._work.set()
 
-    async def _build(self, message: Prepare) -> None:
-        result: Built | ErrorInfo
+    def _begin(self, row: BatchRow, message: Preparation) -> None:
+        self._rows[row.ticket] = row
+        self._builders.start_soon(self._build, message)
+
+    async def _warm(self) -> None:
+        """Make ready for grammars beside all else: neither steps nor plain prompts wait for it."""
         try:
-            result = await self._text_thread.run(self._answering.build, message.request)
+            await self._threads.spare.run(self._loaded.tokenizer.warm)
+        except Exception as error:
+            # Whoever needs it is told what is wrong.
+            self._trace.emit("model.not_warmed", error=describe(error))
+        self._warmed.set()
+
+    async def _build(self, message: Preparation) -> None:
+        result: Built | BuiltReading | ErrorInfo
+        if isinstance(message, Prepare) and _may_be_held(message.request):
+            await self._warmed.wait()
+        try:
+            result = await self._threads.text.run(self._building.build, message.request)
         except RequestError as error:
             result = error.info
         except Exception as error:
@@ -238,7 +263,7 @@ class Model:
 
     async def _on_engine(self, fn: Callable[..., T], *args: Any) -> T:
         with trio.move_on_after(self._step_seconds):
-            return await self._engine_thread.run(fn, *args)
+            return await self._threads.engine.run(fn, *args)
         raise EngineHung(self._loaded.info.id)
 
     def _after(self, turn: Turn, kv_bytes: int) -> None:
@@ -331,3 +356,7 @@ class Model:
     def _emit_all(self, row: BatchRow, items: Iterable[Outgoing]) -> None:
         self._items += ((row.ticket, item) for item in items)
 
+
+def _may_be_held(request: InferenceRequest) -> bool:
+    """Whether its answers may have to follow a grammar."""
+    return request.constraint is not None or request.tools is not None

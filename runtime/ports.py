@@ -268,3 +268,7 @@ class Loader(Protocol):
     def vocab_size(self) -> int:
         """Ids from here on are no tokens of the model."""
 
+    def warm(self) -> None:
+        """Make ready what `special` and `compile` need, which takes seconds for a large
+        vocabulary. May run beside everything but those two."""
+

@@ -72,8 +72,8 @@ class RowMatcher:
 class GrammarCompiler:
     """Compiles grammars for one model's vocabulary, and keeps those that come again.
 
-    The arguments are a `Vocabulary`'s, which is made when it is first needed: that takes a second
-    for a large one. `table` is None for a model whose tokens are no pieces of text.
+    The arguments are a `Vocabulary`'s, which is made by `warm`, or when it is first needed: that
+    takes seconds for a large one. `table` is None for a model whose tokens are no pieces of text.
     """
 
     def __init__(
@@ -91,6 +91,11 @@ class GrammarCompiler:
         self._vocabulary: Vocabulary | None = None
         self._kept: OrderedDict[str, RowMatcher] = OrderedDict()
         self._limits = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
+
+    def warm(self) -> None:
+        """Make the vocabulary, if the model has one that grammars can be compiled for."""
+        if self._table is not None:
+            self._known()
 
     def compile(self, grammar: Grammar) -> RowMatcher:
         """A matcher at the grammar's beginning. Raises `RequestError`: invalid_schema or

@@ -119,6 +119,9 @@ class TextTokenizer:
     def special(self, text: str) -> int | None:
         return self._grammars.special(text)
 
+    def warm(self) -> None:
+        self._grammars.warm()
+
     def compile(self, grammar: Grammar) -> RowMask:
         return self._grammars.compile(grammar)
 

@@ -59,6 +59,9 @@ class ScriptedTokenizer:
     def special(self, text: str) -> int | None:
         return None
 
+    def warm(self) -> None:
+        """There is nothing to make ready."""
+
     def compile(self, grammar: Grammar) -> RowMask:
         raise RequestError(Code.UNSUPPORTED_EXECUTION, "scripted rows say what their script says")
 
