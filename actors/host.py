@@ -19,16 +19,17 @@ from headrace.actors.messages import (
     Ended,
     Figures,
     Outgoing,
-    Prepare,
     Prepared,
     Refused,
     Submit,
     Ticket,
     ToModel,
+    preparation,
 )
+from headrace.actors.reports import DecodeReport
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup
-from headrace.runtime.contracts import Event, Failed, InferenceRequest, ModelInfo
+from headrace.runtime.contracts import Event, Failed, ModelInfo, Request
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.process import WorkerExit
 from headrace.runtime.reply import Reply
@@ -50,10 +51,10 @@ class Seat:
         self._known = False
         self._ended = trio.Event()
 
-    async def prepare(self, request: InferenceRequest) -> Prepared:
+    async def prepare(self, request: Request) -> Prepared:
         """Build the prompt. Raises `RequestError`."""
         self._known = True
-        self._tell(Prepare(self.ticket, request))
+        self._tell(preparation(self.ticket, request))
         return await self._prepared.wait()
 
     def submit(self, max_tokens: int) -> None:
@@ -109,6 +110,8 @@ class Totals:
     decoded_tokens: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
 
     def __add__(self, other: Totals | Figures) -> Totals:
         names = [field.name for field in attrs.fields(Totals)]
@@ -119,7 +122,8 @@ class Host:
     """Seats of one model. `tell` reaches its Model actor while `info` is set.
 
     `end_seconds` bounds the wait for a row's end; it is longer than the watchdog's limit, so
-    that a hung engine is found dead by its own watchdog first.
+    that a hung engine is found dead by its own watchdog first. `on_measured` is told the bytes of
+    the model without its rows whenever they were measured anew.
     """
 
     def __init__(
@@ -132,6 +136,7 @@ class Host:
     ) -> None:
         self.id = spec.id
         self.expected = spec.expected
+        self.role = spec.role
         self.info: ModelInfo | None = None
         self.figures = Figures()
         # Of the worker process that runs the model, or ran it last.
@@ -139,6 +144,8 @@ class Host:
         self.last_exit: WorkerExit | None = None
         # Lives that began after a death.
         self.restarts = 0
+        # Of a row that was alone.
+        self.decoding: DecodeReport | None = None
         self._trace = trace
         self._end_seconds = end_seconds
         self._on_measured = on_measured
@@ -188,8 +195,9 @@ class Host:
         measured = self.figures.memory
         self.figures = figures = delivery.figures
         if figures.memory is not None and figures.memory != measured:
-            self._on_measured(self.id, figures.memory.active_bytes)
+            self._on_measured(self.id, figures.model_bytes)
         if figures.step is not None:
+            self._note_speed(figures)
             self._trace.emit(
                 "step",
                 model=self.id,
@@ -202,6 +210,13 @@ class Host:
             seat = self._seats.get(ticket)
             if seat is not None:
                 seat.take(item)
+
+    def _note_speed(self, figures: Figures) -> None:
+        if figures.step == "decode" and figures.step_rows == 1 and figures.step_seconds > 0:
+            rate = 1 / figures.step_seconds
+            if self.decoding is not None:
+                rate = 0.9 * self.decoding.tokens_per_second + 0.1 * rate
+            self.decoding = DecodeReport(rate, trio.current_time())
 
     def __repr__(self) -> str:
         state = "open" if self.info is not None else "closed"

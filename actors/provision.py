@@ -5,13 +5,15 @@ Nothing here imports MLX: a server must be listening long before its first model
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 
 import attrs
 
+from headrace.actors.catalogue import Look, Shelf
 from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.headers import Numerics
 from headrace.actors.engine.lazy import engine_loader
@@ -23,8 +25,10 @@ from headrace.actors.library import (
     library_at,
     no_report,
 )
+from headrace.actors.machine import ram_bytes
+from headrace.actors.patience import Patience
 from headrace.actors.remote import ENGINE_LOADER
-from headrace.actors.spec import ModelSpec
+from headrace.actors.spec import ModelSpec, Role
 from headrace.runtime.errors import RequestError
 from headrace.runtime.ports import Loader
 from headrace.runtime.settings import Settings
@@ -43,6 +47,12 @@ class Provision:
     worker_loader: str = ENGINE_LOADER
     # How many of the models, from the first on, are loaded at the start.
     preload: int = 1
+    # Ids by where the models are, and by what else they were called at the start.
+    places: Mapping[str, str] = attrs.field(factory=dict)
+    # With the silence of worker processes.
+    patience: Patience = attrs.field(factory=Patience)
+    # Finds what has come onto the machine since; None: nothing does.
+    look: Look | None = None
 
 
 def provide(
@@ -57,44 +67,58 @@ def provide(
     library = library_at(settings.home, environment)
     named = (settings.model or DEFAULT_MODEL, *settings.models)
     wanted = [library.resolve(source, report) for source in named]
+    folders = _each_once(wanted, library)
     numerics = expected_numerics(sys.platform, _installed())
-    models = [spec for folder in _each_once(wanted, library) if (spec := _spec(folder, numerics))]
     return Provision(
-        tuple(models),
+        tuple(spec for folder in folders if (spec := _spec(folder, numerics))),
         engine_loader(settings.blas_threads),
         budget_bytes(settings),
         preload=len({folder.path for folder in wanted}),
+        places=_places(folders)
+        | {name: folder.id for name, folder in zip(named, wanted, strict=True)},
+        look=partial(_look, library, numerics),
     )
 
 
 def budget_bytes(settings: Settings) -> int:
-    """Bytes that resident models may take."""
-    if settings.model_budget_bytes is not None:
-        return settings.model_budget_bytes
-    if settings.memory_budget_bytes is not None:
-        return settings.memory_budget_bytes
-    return int(ram_bytes() * MEMORY_SHARE)
+    """Bytes that resident models may take: never more than there are for all uses."""
+    most_bytes = memory_bytes(settings)
+    return min(settings.model_budget_bytes or most_bytes, most_bytes)
 
 
-def ram_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def memory_bytes(settings: Settings) -> int:
+    """Bytes that models, their rows and kept prefixes may take together."""
+    return settings.memory_budget_bytes or int(ram_bytes() * MEMORY_SHARE)
 
 
 def expected_numerics(platform: str, packages: Iterable[str]) -> Numerics:
     """How an engine on this machine will hold weights: as float32 where it has only a CPU."""
-    on_gpu = platform == "darwin" or any(name.startswith("mlx-cuda") for name in packages)
+    on_gpu = platform == "darwin" or any(name.startswith("mlx_cuda") for name in packages)
     return "stored" if on_gpu else "float32"
 
 
 def _installed() -> Iterable[str]:
-    return (distribution.name for distribution in importlib.metadata.distributions())
+    """Folders of what is installed for a device, by name alone: a server is to listen soon, and
+    reading what each package says of itself takes longer than all else here."""
+    folders = (Path(entry) for entry in sys.path)
+    return (found.name for folder in folders for found in folder.glob("mlx_cuda*.dist-info"))
 
 
-def _each_once(wanted: Iterable[ModelFolder], library: Library) -> Iterable[ModelFolder]:
+def _each_once(wanted: Iterable[ModelFolder], library: Library) -> Collection[ModelFolder]:
     folders = {folder.path: folder for folder in wanted}
     for folder in library.scan():
         folders.setdefault(folder.path, folder)
     return folders.values()
+
+
+def _places(folders: Iterable[ModelFolder]) -> dict[str, str]:
+    return {str(folder.path): folder.id for folder in folders}
+
+
+def _look(library: Library, numerics: Numerics, known: Collection[str]) -> Shelf:
+    folders = [folder for folder in library.scan() if folder.id not in known]
+    specs = tuple(spec for folder in folders if (spec := _spec(folder, numerics)))
+    return Shelf(specs, _places(folders))
 
 
 def _spec(folder: ModelFolder, numerics: Numerics) -> ModelSpec | None:
@@ -104,4 +128,5 @@ def _spec(folder: ModelFolder, numerics: Numerics) -> ModelSpec | None:
     except RequestError:
         return None
     expected = attrs.evolve(expected, id=folder.id)
-    return ModelSpec(folder.id, str(folder.path), expected.weights_bytes, expected)
+    role: Role = "primary" if expected.embedding is None else "companion"
+    return ModelSpec(folder.id, str(folder.path), expected.weights_bytes, expected, role)

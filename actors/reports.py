@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from headrace.actors.spec import Role
 from headrace.runtime.contracts import CancelReason, ModelInfo, Stage
 from headrace.runtime.ports import Memory
 
@@ -50,11 +51,21 @@ class WorkerReport:
 
 
 @attrs.frozen
+class DecodeReport:
+    """How fast a lone row decoded last; `at` is in seconds on the run's clock."""
+
+    tokens_per_second: float
+    at: float
+
+
+@attrs.frozen
 class ModelReport:
     """One model that is known to the runtime, resident or not."""
 
     id: str
     state: ModelState
+    role: Role = "primary"
+    # Of the model without its rows.
     bytes: int = 0
     pinned: bool = False
     # Died too often: refuses until it is loaded or unloaded by hand.
@@ -66,6 +77,7 @@ class ModelReport:
     batch: BatchReport = BatchReport()
     memory: Memory | None = None
     worker: WorkerReport = WorkerReport()
+    decoding: DecodeReport | None = None
 
 
 @attrs.frozen

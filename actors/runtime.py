@@ -15,9 +15,11 @@ from functools import partial
 import trio
 
 from headrace.actors.admission import Admission, CloseToNew
+from headrace.actors.counting import Counted, count
+from headrace.actors.catalogue import Catalogue
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
+from headrace.actors.life import EngineLimits
 from headrace.actors.lives import CLOSING, Runner
-from headrace.actors.local import EngineLimits, LocalRunner
 from headrace.actors.messages import Ticket
 from headrace.actors.provision import Provision, provide
 from headrace.actors.registry import NoMoreLeases, Registry
@@ -25,10 +27,10 @@ from headrace.actors.remote import RemoteRunner
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.actors.routing import Names
 from headrace.actors.scope import Limits, Stages, run_stages
-from headrace.runtime.cleanup import bounded_cleanup
-from headrace.runtime.contracts import CancelReason, Failed, InferenceRequest
 from headrace.actors.thinking import by_default
 from headrace.actors.together import Part, alone
+from headrace.runtime.cleanup import bounded_cleanup
+from headrace.runtime.contracts import CancelReason, Failed, InferenceRequest, Request
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.restart import RestartBudget
 from headrace.runtime.settings import Settings
@@ -47,6 +49,7 @@ class Runtime:
         self,
         settings: Settings,
         stages: Stages,
+        catalogue: Catalogue,
         nursery: trio.Nursery,
     ) -> None:
         self.settings = settings
@@ -54,6 +57,7 @@ class Runtime:
         self.registry = stages.registry
         self._admission = stages.admission
         self._stages = stages
+        self._catalogue = catalogue
         self._nursery = nursery
         self._ticket_numbers = itertools.count(1)
         self._live: dict[Ticket, Generation] = {}
@@ -91,7 +95,7 @@ class Runtime:
     def _begin(self, request: Request, part: Part) -> Generation:
         ticket = f"t{next(self._ticket_numbers)}"
         stall_seconds = self.settings.write_stall_s
-        generation = Generation(ticket, request, stall_seconds, self.trace)
+        generation = Generation(ticket, request, part, stall_seconds, self.trace)
         self.trace.emit("request.accepted", ticket, model=request.model, route=request.route)
         if not self._live:
             self._idle = trio.Event()
@@ -124,10 +128,6 @@ class Runtime:
                 return True
         return False
 
-    # ---- models --------------------------------------------------------------------------
-
-    async def load(self, model_id: str, *, current: bool = False, pin: bool = False) -> ModelReport:
-        """Make a model resident, and perhaps the current one, or pinned. Raises `RequestError`."""
     async def count(self, request: InferenceRequest) -> Counted:
         """The length of a request's prompt; nothing is generated. Raises `RequestError`."""
         ticket = f"t{next(self._ticket_numbers)}"
@@ -137,7 +137,13 @@ class Runtime:
         except ActorDied:
             raise RequestError.of(CLOSING) from None
 
-        self.registry.find(model_id)
+    # ---- models --------------------------------------------------------------------------
+
+    async def load(self, model_id: str, *, current: bool = False, pin: bool = False) -> ModelReport:
+        """Make a model resident, and perhaps the current one, or pinned. Raises `RequestError`."""
+        model_id = self.registry.find(model_id)
+        if current:
+            self.registry.check_primary(model_id)
         await self.registry.load(model_id)
         if pin:
             await self.registry.pin(model_id)
@@ -147,18 +153,33 @@ class Runtime:
 
     async def unload(self, model_id: str, *, force: bool = False) -> ModelReport:
         """Free a model's memory. Raises `RequestError`: in-use, unless forced."""
-        await self.registry.unload(self.registry.find(model_id), force=force)
+        model_id = self.registry.find(model_id)
+        await self.registry.unload(model_id, force=force)
         return self.model(model_id)
 
     async def pin(self, model_id: str, *, pinned: bool = True) -> ModelReport:
         """Keep a model in memory, or no longer. Raises `RequestError`."""
-        await self.registry.pin(self.registry.find(model_id), pinned=pinned)
+        model_id = self.registry.find(model_id)
+        await self.registry.pin(model_id, pinned=pinned)
         return self.model(model_id)
 
     def model(self, model_id: str) -> ModelReport:
         """One model. Raises `RequestError` (model_not_found)."""
-        self.registry.find(model_id)
+        model_id = self.registry.find(model_id)
         return next(model for model in self.statistics().models if model.id == model_id)
+
+    def current_model(self) -> ModelReport:
+        """The model that answers for the aliases. Raises `RequestError` (no_current_model)."""
+        if self.registry.current is None:
+            raise RequestError(Code.NO_CURRENT_MODEL, "There is no current model.")
+        return self.model(self.registry.current)
+
+    async def look_for_models(self) -> None:
+        """Let models that have come onto this machine be asked for. Looks every few seconds at
+        most, and waits no longer than a moment. Raises `ActorDied`."""
+        shelf = await self._catalogue.look(self.registry.ids)
+        if shelf.models:
+            await self.registry.admit(shelf)
 
     # ---- drain ---------------------------------------------------------------------------
 
@@ -240,7 +261,7 @@ async def open_runtime(
     trace = Trace()
     registry = Registry(
         models,
-        Names(settings.aliases, settings.model_names, settings.unknown_model == "current"),
+        _names(settings, provision),
         _runner(settings, provision, threads, trace),
         budget_bytes=provision.budget_bytes,
         restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
@@ -255,7 +276,7 @@ async def open_runtime(
         nursery.start_soon(registry.serve, name="registry")  # noqa: ASYNC113
         nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
         stages = Stages(registry, admission, waits, trace)
-        runtime = Runtime(settings, stages, nursery)
+        runtime = Runtime(settings, stages, Catalogue(provision.look, trace), nursery)
         for spec in models[: provision.preload]:
             nursery.start_soon(_preload, registry, spec.id)
         try:
@@ -270,6 +291,15 @@ async def open_runtime(
             nursery.cancel_scope.cancel()
 
 
+def _names(settings: Settings, provision: Provision) -> Names:
+    return Names(
+        settings.aliases,
+        settings.model_names,
+        provision.places,
+        unknown_is_current=settings.unknown_model == "current",
+    )
+
+
 def _runner(
     settings: Settings, provision: Provision, threads: ThreadFactory, trace: Trace
 ) -> Runner:
@@ -278,8 +308,12 @@ def _runner(
     )
     # An embedding program has one process, unless it asks for more.
     if settings.in_process is not False:
+        # Here, since a server of workers never needs what runs a model.
+        from headrace.actors.local import LocalRunner
+
         return LocalRunner(provision.loader, threads, limits, trace)
-    return RemoteRunner(limits, settings.blas_threads, trace, provision.worker_loader)
+    loader, patience = provision.worker_loader, provision.patience
+    return RemoteRunner(limits, settings.blas_threads, trace, loader, patience)
 
 
 async def _preload(registry: Registry, model_id: str) -> None:

@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import admin, routes
+from headrace.http import admin, anthropic, routes
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -41,6 +41,8 @@ class Route:
 ROUTES = (
     Route("POST", "/v1/chat/completions", routes.chat_completions),
     Route("POST", "/v1/completions", routes.completions),
+    Route("POST", "/v1/messages", anthropic.messages),
+    Route("POST", "/v1/messages/count_tokens", anthropic.count_tokens),
     Route("GET", "/v1/models", routes.list_models),
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),
@@ -49,6 +51,7 @@ ROUTES = (
     Route("GET", "/engine", routes.engine),
     Route("GET", "/stats", routes.stats),
     Route("GET", "/metrics", routes.metrics),
+    Route("GET", "/fit", routes.fits),
     Route("GET", "/debug/trace", routes.trace),
     Route("POST", "/admin/drain", admin.drain),
     Route("DELETE", "/admin/drain", admin.open_gate),
@@ -126,7 +129,8 @@ def create_app(runtime: Runtime | None = None, *, opener: Opener = open_from_env
     """An ASGI app over `runtime`.
 
     Without one, the app opens a runtime from the environment for as long as it is served, so
-    that `hypercorn --worker-class trio 'headrace.http.app:create_app()'` works.
+    that `hypercorn --worker-class trio 'headrace.http.app:create_app()'` works. Sends are without
+    a limit there (design/tree.md); `headrace.http.serve` has listeners that bound them.
     """
     app = App(runtime, opener)
     for route in ROUTES:

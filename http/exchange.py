@@ -47,9 +47,10 @@ class Exchange:
         self.began = trio.current_time()
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.family: Family = family_of(self.path)
         self._scheme: str = scope["scheme"]
         self._headers = [(name.lower(), value) for name, value in scope["headers"]]
+        versioned = self.header("anthropic-version") is not None
+        self.family: Family = family_of(self.path, versioned=versioned)
         self._query = parse_qs(scope["query_string"].decode("latin-1"))
         self._address = scope["client"][0] if scope["client"] else None
         self.id = request_id(self.header("x-request-id"), edge.live, token)
@@ -95,6 +96,9 @@ class Exchange:
             message = f"{name} must be a whole number."
             raise RequestError(Code.INVALID_VALUE, message, param=name)
         return int(text)
+
+    def query_text(self, name: str) -> str | None:
+        return self._query.get(name, [None])[-1]
 
     async def json_body(self) -> dict[str, Any]:
         """The JSON object of the body. Raises `RequestError`."""

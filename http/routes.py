@@ -2,60 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import time
 
-import attrs
+import trio
 from quart import Response
 
-from headrace.http import models, operations
+from headrace.actors import machine
+from headrace.actors.provision import memory_bytes
+from headrace.http import anthropic, fit, models, operations
 from headrace.http.exchange import Exchange
+from headrace.http.generate import generate
 from headrace.http.metrics import CONTENT_TYPE
-from headrace.http.sse import stream_answer, whole_answer
 from headrace.http.wire import openai_chat, openai_completions
-from headrace.http.wire.asking import Asked, Stamp
+from headrace.http.wire.anthropic_models import model_object
 from headrace.http.wire.openapi import document
-from headrace.http.wire.unbuilt import check_built
-from headrace.runtime.errors import Code, ErrorInfo, RequestError
-
-Parser: TypeAlias = Callable[[dict[str, Any], Stamp], Asked]
+from headrace.runtime.errors import Code, RequestError
 
 TRACE_EVENTS = 500
 
 
 async def chat_completions(exchange: Exchange) -> Response:
-    return await _generate(exchange, openai_chat.parse)
+    return await generate(exchange, openai_chat.parse)
 
 
 async def completions(exchange: Exchange) -> Response:
-    return await _generate(exchange, openai_completions.parse)
+    return await generate(exchange, openai_completions.parse)
 
 
-async def _generate(exchange: Exchange, parse: Parser) -> Response:
-    asked = parse(await exchange.json_body(), exchange.stamp())
-    check_built(asked.requests)
-    answer = stream_answer if asked.requests[0].stream else whole_answer
-    try:
-        return await answer(exchange, asked)
-    except RequestError as error:
-        raise _about(asked, error.info) from None
-
-
-def _about(asked: Asked, info: ErrorInfo) -> RequestError:
-    """The same failure in the client's words: below the edge all prompts are messages."""
-    if info.param == "messages":
-        info = attrs.evolve(info, param=asked.prompt_field)
-    return RequestError.of(info)
-
-
-def list_models(exchange: Exchange) -> Response:
+async def list_models(exchange: Exchange) -> Response:
+    """Models that have come onto the machine are found here, and listed from then on."""
+    await exchange.edge.runtime.look_for_models()
     statistics = exchange.edge.runtime.statistics()
-    return exchange.json(models.listing(statistics, int(exchange.edge.started_at)))
+    listed = models.listing(statistics, int(exchange.edge.started_at))
+    if exchange.family == "anthropic":
+        return anthropic.models_page(exchange, listed["data"])
+    return exchange.json(listed)
 
 
 def show_model(exchange: Exchange, model_id: str) -> Response:
-    statistics = exchange.edge.runtime.statistics()
-    return exchange.json(models.single(statistics, model_id, int(exchange.edge.started_at)))
+    edge = exchange.edge
+    report, current = edge.runtime.model(model_id), edge.runtime.registry.current
+    row = models.row(report, current, int(edge.started_at))
+    return exchange.json(model_object(row) if exchange.family == "anthropic" else row)
 
 
 def list_requests(exchange: Exchange) -> Response:
@@ -83,6 +71,24 @@ def stats(exchange: Exchange) -> Response:
     edge = exchange.edge
     server = operations.server(edge.started_at, edge.runtime.settings.public())
     return exchange.json(operations.stats(edge.runtime.statistics(), server))
+
+
+def fits(exchange: Exchange) -> Response:
+    """Whether a model fits, the current one unless another is named."""
+    runtime = exchange.edge.runtime
+    name = exchange.query_text("model")
+    model = runtime.model(name) if name is not None else runtime.current_model()
+    if model.info is None:
+        text = "Nothing is known of this model before its first load."
+        raise RequestError(Code.NO_CURRENT_MODEL, text)
+    asked = fit.Asked(
+        machine.this_machine(),
+        model.info,
+        exchange.query_integer("context", default=model.info.context_window),
+        memory_bytes(runtime.settings),
+        runtime.settings.prefill_chunk_tokens,
+    )
+    return exchange.json(fit.body(asked, fit.measured(model, trio.current_time(), time.time())))
 
 
 def metrics(exchange: Exchange) -> Response:

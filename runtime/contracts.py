@@ -13,6 +13,14 @@ import attrs
 
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.errors import ErrorInfo
+from headrace.runtime.footprint import Footprint
+from headrace.runtime.readings import (
+    Decided,
+    DecisionRequest,
+    Embedded,
+    EmbeddingRequest,
+    EmbeddingTraits,
+)
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
@@ -137,6 +145,12 @@ class InferenceRequest:
     constraint: Constraint | None = None
     # Report the prompt's own text, and its scores with `logprobs`, before the answer's.
     echo: bool = False
+    # What its protocol already left out or read differently, for the client to be told.
+    warnings: tuple[Warning_, ...] = ()
+
+
+# What a request scope is opened for.
+Request: TypeAlias = InferenceRequest | EmbeddingRequest | DecisionRequest
 
 
 @attrs.frozen
@@ -276,7 +290,10 @@ class Failed:
 
 
 Piece: TypeAlias = Delta | ReasoningDelta | CallArguments
-Event: TypeAlias = Accepted | Piece | CallStarted | CallEnded | ChoiceEnded | Finished | Failed
+Reading: TypeAlias = Embedded | Decided
+Event: TypeAlias = (
+    Accepted | Piece | CallStarted | CallEnded | ChoiceEnded | Reading | Finished | Failed
+)
 End: TypeAlias = Finished | Failed
 
 
@@ -297,7 +314,11 @@ class ModelInfo:
     model_type: str = ""
     dtype: str = ""
     has_chat_template: bool = True
-    # What multiplies its matrices, in words.
-    blas: str = ""
     # Whether its answers may begin with reasoning.
     reasons: bool = False
+    # What multiplies its matrices, in words.
+    blas: str = ""
+    # What its rows take in memory.
+    footprint: Footprint = Footprint()
+    # Of a model that was made for embeddings, and writes nothing.
+    embedding: EmbeddingTraits | None = None

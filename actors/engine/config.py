@@ -78,9 +78,9 @@ def context_window(config: Config) -> int:
     model, so it is asked only where there is no other. YaRN's factor applies to the original
     length; whether `max_position_embeddings` has it in already differs from model to model.
     """
-    stated = next((n for name in WINDOWS if (n := _count(config.text.get(name)))), 0)
+    stated = next((n for name in WINDOWS if (n := count(config.text.get(name)))), 0)
     if not stated:
-        limit = _count(config.tokenizer.get("model_max_length"))
+        limit = count(config.tokenizer.get("model_max_length"))
         return limit if 0 < limit < NO_LIMIT else UNSTATED_WINDOW
     return max(stated, _stretched(config.text))
 
@@ -89,7 +89,7 @@ def _stretched(text: Mapping[str, Any]) -> int:
     scaling = text.get("rope_scaling") or text.get("rope_parameters")
     if not isinstance(scaling, dict):
         return 0
-    original = _count(scaling.get("original_max_position_embeddings"))
+    original = count(scaling.get("original_max_position_embeddings"))
     factor = _number(scaling.get("factor"))
     yarn = scaling.get("rope_type", scaling.get("type")) == "yarn"
     return int(original * factor) if yarn and factor is not None else 0
@@ -97,22 +97,42 @@ def _stretched(text: Mapping[str, Any]) -> int:
 
 def vocab_size(config: Config) -> int:
     """Rows of the embedding; 0 where the config does not say."""
-    return _count(config.text.get("vocab_size"))
+    return count(config.text.get("vocab_size"))
 
 
 def kv_values_per_token(config: Config) -> int:
     """Numbers that one token adds to the caches of all layers while no window is full; 0 where
     the config does not say. Layers with a state of fixed size add none."""
     text = config.text
-    layers, heads = _count(text.get("num_hidden_layers")), _count(text.get("num_attention_heads"))
+    layers, heads = caching_layers(config), count(text.get("num_attention_heads"))
+    if latent := count(text.get("kv_lora_rank")):  # the latent of multi-head latent attention
+        return layers * (latent + count(text.get("qk_rope_head_dim")))
+    head_size = count(text.get("head_dim")) or count(text.get("hidden_size")) // max(heads, 1)
+    return layers * 2 * (count(text.get("num_key_value_heads")) or heads) * head_size
+
+
+def caching_layers(config: Config) -> int:
+    """Layers whose caches grow with the context."""
+    layers = count(config.text.get("num_hidden_layers"))
+    if isinstance(kinds := config.text.get("layer_types"), list):
+        return sum("attention" in str(kind) and "linear" not in str(kind) for kind in kinds)
+    interval = count(config.text.get("full_attention_interval"))
+    return layers // interval if interval else layers
+
+
+def windowed_layers(config: Config) -> tuple[int, int]:
+    """How many of them keep no more than a sliding window, and its tokens; (0, 0) without."""
+    text = config.text
+    window = count(text.get("sliding_window"))
+    if not window:
+        return 0, 0
     if isinstance(kinds := text.get("layer_types"), list):
-        layers = sum("attention" in str(kind) and "linear" not in str(kind) for kind in kinds)
-    elif interval := _count(text.get("full_attention_interval")):
-        layers //= interval
-    if latent := _count(text.get("kv_lora_rank")):  # the latent of multi-head latent attention
-        return layers * (latent + _count(text.get("qk_rope_head_dim")))
-    head_size = _count(text.get("head_dim")) or _count(text.get("hidden_size")) // max(heads, 1)
-    return layers * 2 * (_count(text.get("num_key_value_heads")) or heads) * head_size
+        return sum("sliding" in str(kind) for kind in kinds), window
+    # Every so manieth layer sees all; a model that names no pattern is taken for one of the many
+    # that state a window and use none.
+    pattern = count(text.get("sliding_window_pattern"))
+    layers = caching_layers(config)
+    return (layers - layers // pattern, window) if pattern else (0, 0)
 
 
 def end_tokens(config: Config) -> frozenset[int]:
@@ -139,8 +159,8 @@ def quantization(model: Mapping[str, Any], module: str) -> Quantization:
     own = general.get(module)
     merged = {**general, **own} if isinstance(own, dict) else general
     return Quantization(
-        group_size=_count(merged.get("group_size")) or DEFAULT_GROUP_SIZE,
-        bits=_count(merged.get("bits")) or DEFAULT_BITS,
+        group_size=count(merged.get("group_size")) or DEFAULT_GROUP_SIZE,
+        bits=count(merged.get("bits")) or DEFAULT_BITS,
     )
 
 
@@ -158,7 +178,8 @@ def _number(value: object) -> float | None:
     return value if known and math.isfinite(value) else None  # type: ignore[arg-type, return-value]
 
 
-def _count(value: object) -> int:
+def count(value: object) -> int:
+    """A whole number above zero, else 0: for what a config may leave out or spell as it likes."""
     number = _number(value)
     return int(number) if number is not None and number > 0 else 0
 

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 from headrace.actors.engine import config as facts
+from headrace.actors.engine import needs
 from headrace.actors.engine.config import Config, read_config
+from headrace.actors.engine.embedding_files import is_encoder, read_embedder
 from headrace.actors.engine.headers import (
     Numerics,
     WeightFile,
@@ -17,6 +19,7 @@ from headrace.actors.engine.headers import (
     weights_bytes,
 )
 from headrace.runtime.contracts import ModelInfo
+from headrace.runtime.footprint import Footprint
 
 VALUE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 # Besides the weights, what decides whether two runs give the same numbers.
@@ -43,17 +46,24 @@ def described(
     versions = [importlib.metadata.version(name) for name in VERSIONED]
     settings = json.dumps(config.model, sort_keys=True)
     value_type = "float32" if numerics == "float32" else stored_dtype(files)
+    value_bytes = VALUE_BYTES[value_type]
+    # Weights are unpacked where there is only a CPU, which has no fused attention either.
+    computing = needs.needs(config, value_bytes, fused_attention=numerics != "float32")
+    embedder, encodes = read_embedder(folder, config), is_encoder(config)
+    window = facts.context_window(config)
     return ModelInfo(
         id=folder.name,
-        context_window=facts.context_window(config),
+        context_window=min(window, embedder.limit_tokens or window) if embedder else window,
         vocab_size=facts.vocab_size(config),
         weights_bytes=weights_bytes(files, config.model, numerics),
-        kv_bytes_per_token=facts.kv_values_per_token(config) * VALUE_BYTES[value_type],
+        kv_bytes_per_token=0 if encodes else facts.kv_values_per_token(config) * value_bytes,
         fingerprint=fingerprint(files, settings, numerics, backend, *versions),
         defaults=facts.sampling_defaults(config),
         model_type=config.model_type,
         dtype=_dtype(config, value_type, numerics),
         has_chat_template=_has_chat_template(folder, config),
+        footprint=Footprint() if encodes else needs.expected(config, value_bytes, computing),
+        embedding=None if embedder is None else embedder.traits,
     )
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import CacheList
 from mlx_lm.utils import _get_classes, dequantize_model, load_model
 
-from headrace.actors.engine import kv
+from headrace.actors.engine import footprint, kv
 from headrace.actors.engine.batch import BatchEngine
 from headrace.actors.engine.config import Config, end_tokens, read_config
+from headrace.actors.engine.embedding_files import is_encoder, read_embedder
+from headrace.actors.engine.embedding_load import EmbeddingTokenizer, lazy_encoder, without_head
+from headrace.actors.engine.encoding import EncoderEngine
 from headrace.actors.engine.estimate import described
 from headrace.actors.engine.headers import Numerics, read_weight_files
 from headrace.actors.engine.tokens import TextTokenizer
@@ -59,6 +61,8 @@ class MlxLoader:
         expected = described(folder, config, files, numerics, "cpu" if on_cpu else "gpu")
         # First what is small, so that a broken tokenizer costs no load.
         tokenizer = _tokenizer(folder, config, expected)
+        if is_encoder(config):
+            return self._load_encoder(folder, config, numerics, expected, tokenizer, progress)
         model = _model(folder, config)
         with _or_failed("its weights cannot be read into memory"):
             _read_weights(model, numerics, progress)
@@ -73,13 +77,57 @@ class MlxLoader:
                 newline_tokens=tokenizer.newline_tokens,
             )
         progress(1.0)
-        info = attrs.evolve(info, has_chat_template=tokenizer.has_chat_template)
+        found = attrs.evolve(info.footprint, together=engine.sharing.decode)
+        info = attrs.evolve(info, has_chat_template=tokenizer.has_chat_template, footprint=found)
         return LoadedModel(info, engine, tokenizer)
+
+    def _load_encoder(
+        self,
+        folder: Path,
+        config: Config,
+        numerics: Numerics,
+        expected: ModelInfo,
+        tokenizer: TextTokenizer,
+        progress: Callable[[float], None],
+    ) -> LoadedModel:
+        with _or_failed("its weights do not fit its configuration"):
+            encoder = lazy_encoder(folder, config, numerics)
+        with _or_failed("its weights cannot be read into memory"):
+            _evaluate(encoder.arrays(), progress)
+        with _or_failed("it cannot compute a token"):
+            mx.eval(encoder([[0]]))
+        progress(1.0)
+        weights_bytes = sum(weight.nbytes for weight in encoder.arrays())
+        info = attrs.evolve(expected, weights_bytes=weights_bytes)
+        return LoadedModel(info, EncoderEngine(encoder, expected.vocab_size), tokenizer)
+
+
+def foreseen(folder: Path, *, numerics: Numerics | None = None) -> ModelInfo:
+    """What a load would find, without reading weights. Raises `RequestError` (load-failed).
+
+    The caches are those that the model itself makes, so that windows, latents and states count
+    for what they are; shapes of lazy arrays are known before anything is computed.
+    """
+    on_cpu = mx.default_device().type == mx.DeviceType.cpu
+    numerics = numerics or ("float32" if on_cpu else "stored")
+    config, files = read_config(folder), read_weight_files(folder)
+    expected = described(folder, config, files, numerics)
+    if is_encoder(config):
+        return expected
+    model = _model(folder, config)
+    if numerics == "float32":
+        dequantize_model(model)
+        model.set_dtype(mx.float32)
+    with _or_failed("it cannot compute a token"):
+        found = footprint.of_model(model, expected.footprint)
+    per_token = sum(group.bytes_per_token for group in found.groups)
+    return attrs.evolve(expected, kv_bytes_per_token=per_token, footprint=found)
 
 
 def _tokenizer(folder: Path, config: Config, expected: ModelInfo) -> TextTokenizer:
+    kind = TextTokenizer if expected.embedding is None else EmbeddingTokenizer
     with _or_failed("its tokenizer cannot be read"):
-        return TextTokenizer.read(
+        return kind.read(
             folder, end_tokens=end_tokens(config), vocab_size=expected.vocab_size or None
         )
 
@@ -93,8 +141,10 @@ def _model(folder: Path, config: Config) -> Any:
         with _or_failed(f'models of the type "{config.get("model_type")}" are not supported'):
             return _get_classes(config)
 
+    embeds = read_embedder(folder, config) is not None
+    found = without_head(classes) if embeds else classes
     with _or_failed("its weights do not fit its configuration"):
-        model, _ = load_model(folder, lazy=True, strict=True, get_model_classes=classes)
+        model, _ = load_model(folder, lazy=True, strict=True, get_model_classes=found)
     return model
 
 
@@ -104,11 +154,15 @@ def _read_weights(model: Any, numerics: Numerics, progress: Callable[[float], No
     if numerics == "float32":
         dequantize_model(model)
         model.set_dtype(mx.float32)
-    total_bytes = _weights_bytes(model)
+    _evaluate(_weights(model), progress)
+
+
+def _evaluate(weights: Sequence[mx.array], progress: Callable[[float], None]) -> None:
+    total_bytes = sum(weight.nbytes for weight in weights)
     portion_bytes = min(PORTION_BYTES, total_bytes // PORTIONS)
     portion: list[mx.array] = []
     done_bytes = told_bytes = 0
-    for weight in _weights(model):
+    for weight in weights:
         portion.append(weight)
         done_bytes += weight.nbytes
         if done_bytes - told_bytes >= portion_bytes:
@@ -127,11 +181,13 @@ def _measured(model: Any, expected: ModelInfo) -> ModelInfo:
     cache = kv.fresh(model)
     logits = model(mx.array([[0]]), cache=cache)
     mx.eval(logits, kv.arrays(cache))
+    found = footprint.of_caches(cache, expected.footprint)
     return attrs.evolve(
         expected,
         vocab_size=logits.shape[-1],
         weights_bytes=_weights_bytes(model),
-        kv_bytes_per_token=sum(map(_bytes_per_token, cache)),
+        kv_bytes_per_token=sum(group.bytes_per_token for group in found.groups),
+        footprint=found,
     )
 
 
@@ -146,15 +202,6 @@ def _weights_bytes(model: Any) -> int:
 def _arrays(tree: Any) -> list[mx.array]:
     leaves = dict(tree_flatten(tree))
     return [leaf for leaf in leaves.values() if isinstance(leaf, mx.array)]
-
-
-def _bytes_per_token(layer: Any) -> int:
-    """Caches of keys and values are allocated some tokens ahead, (B, heads, tokens, size) each;
-    other caches hold a state of fixed size."""
-    if isinstance(layer, CacheList):
-        return sum(map(_bytes_per_token, layer.caches))
-    held = _arrays([getattr(layer, "keys", None), getattr(layer, "values", None)])
-    return sum(array.nbytes // array.shape[-2] for array in held)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,10 @@ from typing import Any
 
 import attrs
 
+from headrace.actors.spec import Role
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.footprint import Footprint, KvGroup
 from headrace.runtime.ports import LoadedModel
 from headrace.runtime.readings import EmbeddingTraits
 from headrace.runtime.testing.device import AllocationFailed, ScriptedDevice
@@ -45,6 +47,10 @@ class ScriptedModel:
     hooks: Hooks = attrs.field(factory=Hooks, init=False)
 
     @property
+    def role(self) -> Role:
+        return "primary" if self.embedding is None else "companion"
+
+    @property
     def engine(self) -> ScriptedEngine:
         """The engine of the newest load."""
         if not self.engines:
@@ -66,6 +72,7 @@ class ScriptedModel:
             defaults=dict(self.defaults),
             model_type="scripted",
             dtype="none",
+            footprint=Footprint((KvGroup(self.kv_bytes_per_token),)),
             embedding=self.embedding,
         )
 

@@ -1,0 +1,82 @@
+"""What rows of a model take in memory, by arithmetic. Pure: token counts in, bytes out.
+
+A layer's cache grows by the same bytes with every token, in whole steps of tokens; one with a
+sliding window stops growing at the window; a recurrent state has one size whatever the length.
+Rows that decode together lie in one rectangle, so each takes as much as the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+
+@attrs.frozen
+class KvGroup:
+    """Layers whose caches grow alike: bytes for each token, of all these layers together."""
+
+    bytes_per_token: int
+    # Tokens after which nothing is added; None: the whole context is kept.
+    window: int | None = None
+
+
+@attrs.frozen
+class Footprint:
+    """`token_bytes`, `context_bytes` and `score_bytes` are what computing a prompt takes on top of
+    its caches: for each token of a chunk, for each one before it, and for each pair of the two."""
+
+    groups: tuple[KvGroup, ...] = ()
+    # What a row takes in layers that keep a state of fixed size.
+    state_bytes: int = 0
+    # Caches are allocated in whole multiples of so many tokens.
+    step_tokens: int = 1
+    token_bytes: int = 0
+    score_bytes: int = 0
+    context_bytes: int = 0
+    # Whether rows decode in one batch, padded to the longest.
+    together: bool = False
+
+    def row_bytes(self, tokens: int) -> int:
+        """The caches of one row that holds so many tokens."""
+        if tokens <= 0:
+            return 0
+        allocated = -(-tokens // self.step_tokens) * self.step_tokens
+        grown = sum(
+            group.bytes_per_token * (min(allocated, group.window) if group.window else allocated)
+            for group in self.groups
+        )
+        return grown + self.state_bytes
+
+    def batch_bytes(self, lengths: Collection[int]) -> int:
+        """The caches of rows of these lengths that decode at the same time."""
+        if self.together and lengths:
+            return len(lengths) * self.row_bytes(max(lengths))
+        return sum(map(self.row_bytes, lengths))
+
+    def prefill_bytes(self, chunk_tokens: int, context_tokens: int) -> int:
+        """What one chunk takes while it is computed, at the end of so long a context."""
+        chunk = min(chunk_tokens, context_tokens)
+        # A chunk is added to a full window before the oldest tokens go.
+        kept = sum(
+            group.bytes_per_token * min(chunk, max(0, context_tokens - group.window))
+            for group in self.groups
+            if group.window
+        )
+        computed = chunk * (self.token_bytes + self.score_bytes * context_tokens)
+        return kept + computed + self.context_bytes * context_tokens
+
+    def lone_bytes(self, context_tokens: int, chunk_tokens: int) -> int:
+        """All that one row of this length takes at its worst moment, weights left out."""
+        return self.row_bytes(context_tokens) + self.prefill_bytes(chunk_tokens, context_tokens)
+
+    def longest(self, room_bytes: int, chunk_tokens: int, limit_tokens: int) -> int:
+        """The longest row, up to the limit, for which there is room; 0 if there is none."""
+        low, high = 0, limit_tokens
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.lone_bytes(middle, chunk_tokens) <= room_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low
