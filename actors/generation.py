@@ -20,8 +20,8 @@ from headrace.runtime.contracts import (
     Event,
     Failed,
     Finished,
-    InferenceRequest,
     ReasoningDelta,
+    Request,
     Stage,
 )
 from headrace.runtime.errors import Code, ErrorInfo

@@ -15,9 +15,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from headrace.runtime.contracts import Event, InferenceRequest, Warning_
+from headrace.runtime.contracts import Event, InferenceRequest, Request, Warning_
 from headrace.runtime.errors import ErrorInfo
-from headrace.runtime.ports import Memory
+from headrace.runtime.ports import CacheUse, Memory
+from headrace.runtime.readings import DecisionRequest, EmbeddingRequest
 
 Ticket: TypeAlias = str
 
@@ -31,6 +32,22 @@ class Prepare:
 
     ticket: Ticket
     request: InferenceRequest
+
+
+@attrs.frozen
+class PrepareEmbedding:
+    """The same for a request that wants vectors. Frames need a class for each kind."""
+
+    ticket: Ticket
+    request: EmbeddingRequest
+
+
+@attrs.frozen
+class PrepareDecision:
+    """The same for a request that wants probabilities."""
+
+    ticket: Ticket
+    request: DecisionRequest
 
 
 @attrs.frozen
@@ -48,7 +65,19 @@ class Cancel:
     ticket: Ticket
 
 
-ToModel: TypeAlias = Prepare | Submit | Cancel
+Preparation: TypeAlias = Prepare | PrepareEmbedding | PrepareDecision
+ToModel: TypeAlias = Preparation | Submit | Cancel
+
+
+def preparation(ticket: Ticket, request: Request) -> Preparation:
+    """The message that a request of this kind begins with."""
+    match request:
+        case InferenceRequest():
+            return Prepare(ticket, request)
+        case EmbeddingRequest():
+            return PrepareEmbedding(ticket, request)
+        case DecisionRequest():
+            return PrepareDecision(ticket, request)
 
 
 # ---- from the Model actor, several in one delivery ----------------------------------------
@@ -56,10 +85,15 @@ ToModel: TypeAlias = Prepare | Submit | Cancel
 
 @attrs.frozen
 class Prepared:
-    """The prompt is built; it has this many tokens. `warnings` are for the client."""
+    """The prompt is built; it has this many tokens. `warnings` are for the client.
+
+    `longest_tokens` is the longest sequence that is computed for it, None where that is the
+    prompt itself.
+    """
 
     prompt_tokens: int
     warnings: tuple[Warning_, ...] = ()
+    longest_tokens: int | None = None
 
 
 @attrs.frozen
@@ -94,17 +128,33 @@ class Figures:
     submitted_rows: int = 0
     finished_rows: int = 0
     cancelled_rows: int = 0
+    # Of live rows, as of now.
     kv_bytes: int = 0
+    # Of the model without its rows, when the memory was measured last.
+    model_bytes: int = 0
     # Totals since the load.
     decoded_tokens: int = 0
+    # Computed, without those that were kept from before.
     prompt_tokens: int = 0
-    cached_tokens: int = 0
+    cache: CacheUse = attrs.field(factory=CacheUse)
     memory: Memory | None = None
     # The step that was just run; None after a change without a step.
     step: Literal["prefill", "decode"] | None = None
     step_rows: int = 0
     step_tokens: int = 0
     step_seconds: float = 0.0
+
+    @property
+    def cached_tokens(self) -> int:
+        return self.cache.tokens_reused
+
+    @property
+    def cache_hits(self) -> int:
+        return self.cache.hits
+
+    @property
+    def cache_misses(self) -> int:
+        return self.cache.misses
 
 
 @attrs.frozen

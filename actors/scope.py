@@ -13,11 +13,14 @@ import attrs
 import trio
 
 from headrace.actors.admission import Admission
+from headrace.actors.capability import check_serves
 from headrace.actors.generation import Generation
 from headrace.actors.lives import CLOSING
 from headrace.actors.registry import Registry
-from headrace.runtime.contracts import Accepted, Failed, Finished, Usage, Warning_
+from headrace.actors.routing import Route
+from headrace.runtime.contracts import Accepted, Failed, Finished, Request, Usage, Warning_
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
+from headrace.runtime.readings import EmbeddingRequest
 from headrace.runtime.trace import Trace
 
 STOPPED_EARLY = Warning_("stopped_early", "the request ran into its time limit")
@@ -70,7 +73,7 @@ async def run_stages(stages: Stages, generation: Generation) -> None:
 
 async def _held(stages: Stages, generation: Generation) -> None:
     request, ticket = generation.request, generation.ticket
-    route = stages.registry.resolve(request.model)
+    route = _routed(stages.registry, request)
     model_id = generation.model = route.model_id
     part = generation.part
     with trio.CancelScope() as queue, part.held(queue):
@@ -79,6 +82,7 @@ async def _held(stages: Stages, generation: Generation) -> None:
             generation.stage = "loading"
             async with stages.registry.lease(ticket, model_id) as lease:
                 generation.stage = "queued"
+                check_serves(lease.info, request)
                 async with lease.host.seat(ticket, generation.put) as seat:
                     prepared = await seat.prepare(request)
                     prompt_tokens = generation.prompt_tokens = prepared.prompt_tokens
@@ -118,6 +122,16 @@ async def _held(stages: Stages, generation: Generation) -> None:
             f"The request waited in the queue for longer than {seconds} seconds.",
             retry_after_seconds=stages.admission.retry_after_seconds(model_id),
         )
+
+
+def _routed(registry: Registry, request: Request) -> Route:
+    """Where the request goes, if its model serves it as far as is known before a load."""
+    companions = isinstance(request, EmbeddingRequest)
+    route = registry.resolve(request.model, companions=companions)
+    known = registry.known(route.model_id)
+    if known is not None:
+        check_serves(known, request)
+    return route
 
 
 def _out_of_time(generation: Generation) -> Finished | Failed:

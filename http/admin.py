@@ -51,4 +51,6 @@ def open_gate(exchange: Exchange) -> Response:
 
 def _row(exchange: Exchange, report: ModelReport) -> Response:
     current = exchange.edge.runtime.registry.current
-    return exchange.json(models.row(report, current, int(exchange.edge.started_at)))
+    return exchange.json(
+        models.row(report, current, int(exchange.edge.started_at), pools=exchange.edge.pools)
+    )

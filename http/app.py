@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import admin, anthropic, routes
+from headrace.http import admin, anthropic, readings, routes
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -43,6 +43,9 @@ ROUTES = (
     Route("POST", "/v1/completions", routes.completions),
     Route("POST", "/v1/messages", anthropic.messages),
     Route("POST", "/v1/messages/count_tokens", anthropic.count_tokens),
+    Route("POST", "/v1/embeddings", readings.embeddings),
+    Route("POST", "/v1/decisions", readings.decisions),
+    Route("POST", "/v1/systemone", readings.system_one),
     Route("GET", "/v1/models", routes.list_models),
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),

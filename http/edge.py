@@ -27,6 +27,7 @@ class Edge:
     endpoints: Endpoints
     policy: Policy
     body_limits: BodyLimits
+    upload_limits: BodyLimits
     metrics: Metrics
     live: LiveExchanges = attrs.field(factory=LiveExchanges)
     # In Unix seconds.
@@ -36,7 +37,13 @@ class Edge:
     def over(cls, runtime: Runtime, endpoints: Endpoints) -> Edge:
         settings = runtime.settings
         limits = BodyLimits(settings.max_body_bytes, settings.body_idle_s, settings.body_total_s)
-        return cls(runtime, endpoints, policy_of(settings), limits, Metrics(runtime))
+        uploads = attrs.evolve(limits, most_bytes=settings.max_upload_bytes)
+        return cls(runtime, endpoints, policy_of(settings), limits, uploads, Metrics(runtime))
+
+    @property
+    def pools(self) -> bool:
+        """Whether models that were made for text embed as well."""
+        return self.runtime.settings.embedding_pooling != "none"
 
     def draw_seed(self) -> int:
         """Fresh entropy for a request that brought no seed."""

@@ -14,11 +14,18 @@ from hypercorn.typing import HTTPScope
 from quart import Response
 
 from headrace.http.access import RequestHead, bearer, cors_headers
-from headrace.http.bodies import BodyHead, read_json
+from headrace.http.bodies import BodyHead, read_json, read_whole
 from headrace.http.identity import client_name, request_id
 from headrace.http.wire.asking import Stamp
-from headrace.http.wire.errors import Family, condition, envelope, headers, internal_error
-from headrace.http.wire.families import family_of
+from headrace.http.wire.errors import (
+    Family,
+    condition,
+    envelope,
+    headers,
+    internal_error,
+    status_of,
+)
+from headrace.http.wire.families import decides, family_of
 from headrace.http.work import Work
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
@@ -110,6 +117,15 @@ class Exchange:
         )
         return await read_json(head, self.chunks, self.edge.body_limits)
 
+    async def upload(self) -> bytes:
+        """All bytes of a body that may be larger than JSON is. Raises `RequestError`."""
+        length = self.header("content-length")
+        return await read_whole(
+            int(length) if length is not None and length.isdecimal() else None,
+            self.chunks,
+            self.edge.upload_limits,
+        )
+
     async def optional_body(self) -> dict[str, Any]:
         """The JSON object of the body, or an empty one where nothing is sent."""
         if self.header("transfer-encoding") is None and self.header("content-length") in (
@@ -144,7 +160,7 @@ class Exchange:
     def failure(self, info: ErrorInfo) -> Response:
         """The whole answer to a request that failed before anything of it was sent."""
         shown = self.record(info)
-        status = condition(shown).status
+        status = status_of(shown, self.family)
         response = self.json(envelope(shown, self.family, self.id), status)
         response.headers.update(headers(shown))
         return response
@@ -161,6 +177,8 @@ class Exchange:
     def common_headers(self) -> dict[str, str]:
         """The headers of every response, errors and preflights included."""
         ids = {"X-Request-ID": self.id, "request-id": self.id}
+        if decides(self.path):
+            ids["x-typesafe-request-id"] = self.id
         return ids | cors_headers(self.edge.policy, self.header("origin"))
 
     # ---- how it went -----------------------------------------------------------------------

@@ -7,10 +7,7 @@ from typing import Any
 import attrs
 
 from headrace.actors.reports import ModelReport, ModelState, Statistics
-from headrace.actors.routing import Names, route
 from headrace.runtime.contracts import ModelInfo, Sampling
-
-EXACT = Names(aliases=())
 
 # (state, state_reason) on the wire.
 STATES: dict[ModelState, tuple[str, str | None]] = {
@@ -31,7 +28,7 @@ RESIDENT = frozenset({"ready", "draining"})
 CAPABILITIES = {
     "chat_completions": True,
     "completions": True,
-    "messages": False,
+    "messages": True,
     "responses": False,
     "embeddings": False,
     "decisions": False,
@@ -47,24 +44,22 @@ CAPABILITIES = {
 }
 
 
-def listing(statistics: Statistics, created: int) -> dict[str, Any]:
-    """Every model: the current one first, then the resident ones, then the rest by id."""
-    rows = [row(model, statistics.current, created) for model in statistics.models]
+def listing(statistics: Statistics, created: int, *, pools: bool = False) -> dict[str, Any]:
+    """Every model: the current one first, then the resident ones, then the rest by id. `pools`:
+    models that were made for text embed as well."""
+    rows = [row(model, statistics.current, created, pools=pools) for model in statistics.models]
     rows.sort(key=lambda row: (not row["current"], not row["resident"], row["id"]))
     views = [
         {"name": row["id"], "description": "Local headrace model", "release_date": ""}
         for row in rows
+        if row["capabilities"]["completions"]
     ]
     return {"object": "list", "data": rows, "models": views}
 
 
-def single(statistics: Statistics, name: str, created: int) -> dict[str, Any]:
-    """One model by its own id. Raises `RequestError` (model_not_found)."""
-    models = {model.id: model for model in statistics.models}
-    return row(models[route(name, EXACT, models, None).model_id], statistics.current, created)
-
-
-def row(model: ModelReport, current: str | None, created: int) -> dict[str, Any]:
+def row(
+    model: ModelReport, current: str | None, created: int, *, pools: bool = False
+) -> dict[str, Any]:
     state, reason = STATES[model.state]
     window = None if model.info is None else model.info.context_window
     return {
@@ -81,22 +76,29 @@ def row(model: ModelReport, current: str | None, created: int) -> dict[str, Any]
         "max_model_len": window,
         "max_input_tokens": window,
         "max_safe_context": window,
-        "capabilities": capabilities(model.info),
-        "gen_defaults": None if model.info is None else gen_defaults(model.info),
+        "capabilities": capabilities(model.info, pools=pools),
+        "gen_defaults": gen_defaults(model.info),
         "size_bytes": model.bytes or None,
     }
 
 
-def capabilities(info: ModelInfo | None) -> dict[str, bool]:
+def capabilities(info: ModelInfo | None, *, pools: bool = False) -> dict[str, bool]:
+    if info is not None and info.embedding is not None:
+        return dict.fromkeys(CAPABILITIES, False) | {"embeddings": True, "reasoning": False}
     chats = info is None or info.has_chat_template
     return CAPABILITIES | {
+        "embeddings": pools,
+        "decisions": chats,
         "chat_completions": chats,
         "messages": chats,
         "reasoning": info is not None and info.reasons,
     }
 
 
-def gen_defaults(info: ModelInfo) -> dict[str, Any]:
-    """The sampling fields as they are when a client sets none; a seed is fresh each time."""
+def gen_defaults(info: ModelInfo | None) -> dict[str, Any] | None:
+    """The sampling fields as they are when a client sets none; a seed is fresh each time. None
+    where they are not known, and for a model that draws nothing."""
+    if info is None or info.embedding is not None:
+        return None
     defaults = attrs.asdict(Sampling(seed=0)) | info.defaults
     return {name: value for name, value in defaults.items() if name not in ("seed", "logit_bias")}

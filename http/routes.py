@@ -33,7 +33,7 @@ async def list_models(exchange: Exchange) -> Response:
     """Models that have come onto the machine are found here, and listed from then on."""
     await exchange.edge.runtime.look_for_models()
     statistics = exchange.edge.runtime.statistics()
-    listed = models.listing(statistics, int(exchange.edge.started_at))
+    listed = models.listing(statistics, int(exchange.edge.started_at), pools=exchange.edge.pools)
     if exchange.family == "anthropic":
         return anthropic.models_page(exchange, listed["data"])
     return exchange.json(listed)
@@ -42,7 +42,7 @@ async def list_models(exchange: Exchange) -> Response:
 def show_model(exchange: Exchange, model_id: str) -> Response:
     edge = exchange.edge
     report, current = edge.runtime.model(model_id), edge.runtime.registry.current
-    row = models.row(report, current, int(edge.started_at))
+    row = models.row(report, current, int(edge.started_at), pools=edge.pools)
     return exchange.json(model_object(row) if exchange.family == "anthropic" else row)
 
 

@@ -18,7 +18,7 @@ from quart.wrappers.response import ResponseBody
 from headrace.http.exchange import Exchange
 from headrace.http.several import open_work
 from headrace.http.wire.answer import warnings_of
-from headrace.http.wire.asking import Asked, SoFar, StreamWriter
+from headrace.http.wire.asking import Answerable, Asked, SoFar, StreamWriter
 from headrace.http.wire.frames import CONTENT_TYPE
 from headrace.http.wire.warned import warning_header
 from headrace.http.work import Work
@@ -147,7 +147,7 @@ async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
     return response
 
 
-async def whole_answer(exchange: Exchange, asked: Asked) -> Response:
+async def whole_answer(exchange: Exchange, asked: Answerable) -> Response:
     """Run a request to its end and answer at once. Raises `RequestError`."""
     async with open_work(exchange.edge.runtime, asked.requests) as work:
         exchange.work, exchange.response_id = work, asked.response_id

@@ -74,6 +74,10 @@ class EncoderEngine:
     def force(self, row: int, tokens: Sequence[int]) -> None:
         """No row says anything."""
 
+    def suspend(self, row: int) -> RowSpec | None:
+        self.remove(row)
+        return None
+
     def kv_bytes(self) -> int:
         return 0
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from headrace.runtime.contracts import Event, InferenceRequest
+from headrace.runtime.contracts import Event, InferenceRequest, Request
 
 
 @attrs.frozen
@@ -45,13 +45,11 @@ class StreamWriter(Protocol):
         """The frames that an event brings; none after the frames of an end."""
 
 
-class Asked(Protocol):
-    """A request that has passed every check of its shape."""
+class Answerable(Protocol):
+    """A request that has passed every check of its shape, and is answered whole."""
 
     @property
-    def requests(self) -> tuple[InferenceRequest, ...]:
-        """One for each prompt, all alike but for the prompt. Their answers go into one response:
-        the events that come back are those of all runs, merged (`merged.Merged`)."""
+    def requests(self) -> tuple[Request, ...]: ...
 
     @property
     def response_id(self) -> str: ...
@@ -60,7 +58,16 @@ class Asked(Protocol):
     def prompt_field(self) -> str:
         """The field that the prompt came in: what is wrong with a prompt is wrong with it."""
 
-    def stream(self) -> StreamWriter: ...
-
     def complete(self, events: Iterable[Event]) -> dict[str, Any]:
         """The whole answer. Raises `RequestError` if the events end with a failure."""
+
+
+class Asked(Answerable, Protocol):
+    """The same that can also be answered as a stream."""
+
+    @property
+    def requests(self) -> tuple[InferenceRequest, ...]:
+        """One for each prompt, all alike but for the prompt. Their answers go into one response:
+        the events that come back are those of all runs, merged (`merged.Merged`)."""
+
+    def stream(self) -> StreamWriter: ...

@@ -14,7 +14,7 @@ import attrs
 from headrace.runtime.errors import Code, ErrorInfo
 
 # Which envelope a route answers errors in (wire contract 14.2).
-Family: TypeAlias = Literal["openai", "anthropic", "jobs"]
+Family: TypeAlias = Literal["openai", "anthropic", "jobs", "jev"]
 
 INVALID = "invalid_request_error"
 CHALLENGE = 'Bearer realm="headrace"'
@@ -54,14 +54,15 @@ CONDITIONS: dict[Code, Condition] = {
     Code.UNSUPPORTED_PARAMETER: _INVALID_FIELD,
     Code.UNSUPPORTED_CONTENT_PART: _INVALID_FIELD,
     Code.INVALID_TOKEN_ID: _INVALID_FIELD,
-    Code.UNSUPPORTED_QUESTION: Condition(422),
-    Code.TOO_MANY_OPTIONS: Condition(422),
+    Code.UNSUPPORTED_QUESTION: _INVALID_FIELD,
+    Code.TOO_MANY_OPTIONS: _INVALID_FIELD,
     Code.INVALID_SCHEMA: _INVALID_FIELD,
     Code.INVALID_GRAMMAR: _INVALID_FIELD,
     Code.CONFLICTING_CONSTRAINTS: _INVALID_FIELD,
     Code.INVALID_TOOL_CHOICE: _INVALID_FIELD,
     Code.TEMPLATE_ERROR: _INVALID_FIELD,
     Code.UNSUPPORTED_CAPABILITY: _INVALID_FIELD,
+    Code.ADAPTER_NOT_FOUND: Condition(400, final=True),
     Code.DOES_NOT_FIT: _INVALID_FIELD,
     Code.IN_USE: _INVALID_FIELD,
     Code.VISION_TOWER_ABSENT: _MEDIA,
@@ -100,6 +101,28 @@ CONDITIONS: dict[Code, Condition] = {
 }
 
 
+# What is wrong with a field, which Jev's clients know by another status.
+OF_FIELDS = frozenset(
+    {
+        Code.INVALID_TYPE,
+        Code.INVALID_VALUE,
+        Code.MISSING_FIELD,
+        Code.UNSUPPORTED_PARAMETER,
+        Code.UNSUPPORTED_CONTENT_PART,
+        Code.UNSUPPORTED_QUESTION,
+        Code.TOO_MANY_OPTIONS,
+        Code.VISION_TOWER_ABSENT,
+        Code.AUDIO_TOWER_UNAVAILABLE,
+        Code.VIDEO_UNSUPPORTED,
+    }
+)
+
+
+def status_of(info: ErrorInfo, family: Family) -> int:
+    """The HTTP status of a failure on a route of this family."""
+    return 422 if family == "jev" and info.code in OF_FIELDS else condition(info).status
+
+
 def condition(info: ErrorInfo) -> Condition:
     """The row for a failure. A worker that is given up for good is not worth a retry."""
     row = CONDITIONS[info.code]
@@ -122,10 +145,19 @@ def envelope(info: ErrorInfo, family: Family, request_id: str) -> dict[str, Any]
     details = {} if info.details is None else {"details": info.details}
     if family == "jobs":
         return {"ok": False, "error": info.message}
-    if family == "openai":
+    if family in ("openai", "jev"):
         return {"error": error_object(info) | details}
     error = error_object(info) | {"type": condition(info).anthropic} | details
+    error["message"] = _anthropic_message(info)
     return {"type": "error", "error": error, "request_id": request_id}
+
+
+def _anthropic_message(info: ErrorInfo) -> str:
+    """Its clients know by these words that a conversation has grown too long, and shorten it."""
+    tokens, most = ((info.details or {}).get(n) for n in ("prompt_tokens", "limit_tokens"))
+    if condition(info) is not _NO_ROOM or tokens is None or most is None:
+        return info.message
+    return f"prompt is too long: {tokens} tokens > {most} maximum. {info.message}"
 
 
 def headers(info: ErrorInfo) -> dict[str, str]:

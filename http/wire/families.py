@@ -9,15 +9,32 @@ from headrace.http.wire.errors import Family
 SHOWN_CHARACTERS = 200
 
 
-def family_of(path: str) -> Family:
-    """The envelope of a path, whether or not there is such a route (wire contract 14.2)."""
+MODELS = "/v1/models"
+JEV = "/v1/systemone"
+DECISIONS = (JEV, "/v1/decisions")
+
+
+def family_of(path: str, *, versioned: bool = False) -> Family:
+    """The envelope of a path, whether or not there is such a route (wire contract 14.2).
+
+    `versioned` requests name a version of Anthropic's API; the models are told in its shape too.
+    """
     # A doubled prefix comes from a base URL that ends in /v1; its client is still the same.
     trimmed = path.removeprefix("/v1") if path.startswith("/v1/v1/") else path
     if trimmed == "/v1/messages" or trimmed.startswith("/v1/messages/"):
         return "anthropic"
+    if versioned and (trimmed == MODELS or trimmed.startswith(f"{MODELS}/")):
+        return "anthropic"
+    if trimmed == JEV:
+        return "jev"
     if trimmed == "/api/jobs" or trimmed.startswith("/api/jobs/"):
         return "jobs"
     return "openai"
+
+
+def decides(path: str) -> bool:
+    """Whether the clients of a path look for the request's id under a further name."""
+    return path.removesuffix("/") in DECISIONS
 
 
 def not_found(method: str, path: str, exists: Callable[[str], bool]) -> str:

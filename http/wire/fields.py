@@ -138,6 +138,14 @@ class Fields:
     def path(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
+    @property
+    def whole(self) -> str:
+        """The path of the object itself."""
+        return self._path
+
+    def names(self) -> set[str]:
+        return set(self._values)
+
     def has(self, name: str) -> bool:
         """Whether the field is there at all, null or not."""
         return name in self._values

@@ -41,7 +41,10 @@ def open_scripted(
     hangs take the device's seconds. Without `budget_bytes` all models fit at once.
     """
     loader = loader if loader is not None else ScriptedLoader()
-    specs = [ModelSpec(model.id, model.id, model.weights_bytes) for model in loader.models.values()]
+    specs = [
+        ModelSpec(model.id, model.id, model.weights_bytes, role=model.role)
+        for model in loader.models.values()
+    ]
     if budget_bytes is None:
         budget_bytes = sum(spec.estimate_bytes for spec in specs)
     return open_runtime(

@@ -1,0 +1,223 @@
+"""Rows that are read: hidden states as a vector, or logits of labels behind continuations.
+
+They are computed beside the rows that generate, in the same chunks, and never decode.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache
+
+from headrace.actors.engine import forward, kv
+from headrace.actors.engine.kv import Cache
+from headrace.actors.engine.pooling import finished, pooled
+from headrace.runtime.ports import Continuation, Pooling, RowRead, RowSpec
+
+# The head is as wide as the vocabulary and computes every token of a pass, though one is looked
+# at. A pass that is longer is divided; below, reading the weights twice would cost more.
+TAIL_TOKENS = 64
+
+
+class Continuations:
+    """What is still to be read behind a row's prompt, one continuation after the other.
+
+    Each is a pass of its own, alone, over the prompt's KV: so its logits cannot depend on the
+    others or on the rows beside. The prompt's last token is computed with each of them, since a
+    prompt is computed up to its last token.
+    """
+
+    def __init__(self, spec: RowSpec) -> None:
+        last = spec.tokens[-1]
+        self._todo = deque(_after(last, more) for more in spec.continuations)
+        # Of the first one: its KV, and how many of its tokens are in there.
+        self._cache: Cache | None = None
+        self._done = 0
+        self._logits: list[tuple[float, ...]] = []
+
+    @property
+    def remaining(self) -> int:
+        return sum(len(more.tokens) for more in self._todo) - self._done
+
+    @property
+    def logits(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(self._logits)
+
+    def advance(self, model: Any, prompt: Cache, count: int) -> None:
+        """Compute so many tokens more. `prompt` is the row's KV; it is as before whenever a
+        continuation has come to its end."""
+        while count and self._todo:
+            more = self._todo[0]
+            if self._cache is None:
+                self._cache = prompt if _can_go_back(prompt) else kv.forked(prompt)
+            piece = more.tokens[self._done : self._done + count]
+            self._done += len(piece)
+            count -= len(piece)
+            if self._done < len(more.tokens):
+                forward.advance(model, self._cache, piece)
+                return
+            self._logits.append(_label_logits(model, self._cache, piece, more.labels))
+            self._next(prompt)
+
+    def _next(self, prompt: Cache) -> None:
+        more = self._todo.popleft()
+        if self._cache is prompt:
+            for layer in prompt:
+                layer.trim(len(more.tokens))
+        self._cache, self._done = None, 0
+
+
+def _after(last: int, more: Continuation) -> Continuation:
+    return Continuation((last, *more.tokens), more.labels)
+
+
+def _can_go_back(cache: Cache) -> bool:
+    """Whether tokens can be taken out of it again. Windows and states cannot be wound back."""
+    return all(type(layer) is KVCache for layer in cache)
+
+
+def _label_logits(
+    model: Any, cache: Cache, tokens: Sequence[int], labels: Sequence[int]
+) -> tuple[float, ...]:
+    if len(tokens) > TAIL_TOKENS:
+        forward.advance(model, cache, tokens[:-TAIL_TOKENS])
+        tokens = tokens[-TAIL_TOKENS:]
+    logits = model(mx.array([tokens]), cache=cache)[0, -1].astype(mx.float32)
+    read = logits[mx.array(list(labels))]
+    mx.eval(read, kv.arrays(cache))
+    return tuple(np.asarray(read).tolist())
+
+
+class PooledRow:
+    """A text on its way to a vector. Alone it may be computed in chunks, with KV of its own."""
+
+    def __init__(self, spec: RowSpec, pooling: Pooling) -> None:
+        self.spec = spec
+        self.pooling = pooling
+        self.computed = 0
+        self._cache: Cache | None = None
+        self._states: mx.array | None = None
+
+    @property
+    def remaining(self) -> int:
+        return len(self.spec.tokens) - self.computed
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._cache is None else kv.nbytes(self._cache)
+
+    def advance(self, model: Any, count: int) -> RowRead | None:
+        """Compute so many tokens more; the vector with the last of them."""
+        if not self.computed and count == self.remaining:
+            return pool_together(model, [self])[0]
+        if self._cache is None:
+            self._cache = kv.fresh(model)
+        piece = self.spec.tokens[self.computed : self.computed + count]
+        hidden = backbone(model)(mx.array([piece]), cache=self._cache)[0].astype(mx.float32)
+        self._states = self._joined(hidden)
+        mx.eval(self._states, kv.arrays(self._cache))
+        self.computed += count
+        return None if self.remaining else self._read(self._states)
+
+    def _joined(self, hidden: mx.array) -> mx.array:
+        """What has to be known of all tokens so far, as one state (H,)."""
+        before = self._states
+        match self.pooling.kind:
+            case "mean":
+                total = hidden.sum(axis=0)
+                return total if before is None else before + total
+            case "first":
+                return hidden[0] if before is None else before
+            case "last":
+                return hidden[-1]
+
+    def _read(self, states: mx.array) -> RowRead:
+        vector = np.asarray(states)
+        if self.pooling.kind == "mean":
+            vector = vector / len(self.spec.tokens)
+        return RowRead(self.spec.row, vector=finished(vector, self.pooling))
+
+
+def pool_together(model: Any, rows: Sequence[PooledRow]) -> list[RowRead]:
+    """Whole texts in one pass without KV. Padding on the right is never looked at: a token sees
+    only those before it."""
+    longest = max(len(row.spec.tokens) for row in rows)
+    padded = [[*row.spec.tokens, *[0] * (longest - len(row.spec.tokens))] for row in rows]
+    hidden = backbone(model)(mx.array(padded))
+    lengths = [len(row.spec.tokens) for row in rows]
+    vectors = pooled(hidden, lengths, [row.pooling for row in rows])
+    for row in rows:
+        row.computed = len(row.spec.tokens)
+    return [RowRead(row.spec.row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
+
+
+def backbone(model: Any) -> Any:
+    """The part that gives hidden states, after the last norm. Raises ValueError where a model
+    keeps it in a place of its own."""
+    if hasattr(model, "language_model"):
+        return backbone(model.language_model)
+    found = getattr(model, "model", None)
+    if not callable(found):
+        raise ValueError("this kind of model shows no hidden states")
+    return found
+
+
+class Readings:
+    """The rows of one engine that are read. `prompt_of` a label row is a row like any other that
+    says nothing; only what comes behind its prompt is kept here."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._pooled: dict[int, PooledRow] = {}
+        self._continued: dict[int, Continuations] = {}
+
+    def add(self, spec: RowSpec) -> bool:
+        """Take in what is to be read of a row. True if that is all there is to the row.
+
+        Raises ValueError where the model shows no hidden states.
+        """
+        if spec.pooling is not None:
+            backbone(self._model)
+            self._pooled[spec.row] = PooledRow(spec, spec.pooling)
+        elif spec.continuations:
+            self._continued[spec.row] = Continuations(spec)
+        return spec.pooling is not None
+
+    def remove(self, row: int) -> None:
+        self._pooled.pop(row, None)
+        self._continued.pop(row, None)
+
+    def remaining(self, row: int) -> int:
+        """Tokens left of what is kept here."""
+        if row in self._pooled:
+            return self._pooled[row].remaining
+        return self._continued[row].remaining if row in self._continued else 0
+
+    def is_pooled(self, row: int) -> bool:
+        return row in self._pooled
+
+    def pool(self, chunks: Sequence[tuple[int, int]]) -> list[RowRead]:
+        """Advance texts by so many tokens: several to their ends in one pass, or one alone."""
+        rows = [self._pooled[row] for row, _ in chunks]
+        if len(rows) > 1:
+            return pool_together(self._model, rows)
+        read = rows[0].advance(self._model, chunks[0][1])
+        return [] if read is None else [read]
+
+    def go_on(self, row: int, prompt: Cache, count: int) -> list[RowRead]:
+        """Compute behind a complete prompt, whose KV is given."""
+        continued = self._continued[row]
+        continued.advance(self._model, prompt, count)
+        return [] if continued.remaining else [RowRead(row, logits=continued.logits)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(row.nbytes for row in self._pooled.values())
+
+    def close(self) -> None:
+        self._pooled, self._continued = {}, {}
+        self._model = None
