@@ -48,6 +48,10 @@ class SlotKVCache(BatchKVCache):
         """Rows there is room for."""
         return 0 if self.keys is None else int(self.keys.shape[0])
 
+    def padding_of(self, row: int) -> int:
+        """Where the row's first token lies."""
+        return self._padding[row]
+
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         rows, end = self.rows, self._idx + keys.shape[2]
         self._reserve(rows, end, keys, values)
