@@ -14,7 +14,7 @@ import attrs
 
 from headrace.actors.pace import Pace
 from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
-from headrace.runtime.ports import Engine, Memory, RowFailed, RowSpec, StepResult
+from headrace.runtime.ports import CacheUse, Engine, Memory, RowFailed, RowSpec, StepResult
 
 NOTHING: Mapping[int, Sequence[int]] = MappingProxyType({})
 
@@ -23,13 +23,22 @@ NOTHING: Mapping[int, Sequence[int]] = MappingProxyType({})
 class Turn:
     """What one step brought; `kind` is None when there was nothing to do.
 
-    `completed` are the rows whose prompt became complete, so that they decode from now on.
+    `completed` are the rows whose prompt became complete, so that they decode from now on, or
+    have nothing to wait for; each with the tokens of it that did not have to be computed.
     """
 
     kind: Kind | None
     result: StepResult
-    completed: tuple[int, ...] = ()
+    completed: tuple[tuple[int, int], ...] = ()
     rows: int = 0
+
+
+@attrs.frozen
+class Held:
+    """What the engine holds after a turn: the KV of live rows, and what it keeps for others."""
+
+    kv_bytes: int
+    cache: CacheUse
 
 
 class Batch:
@@ -42,17 +51,17 @@ class Batch:
         self._waiting: dict[int, int] = {}
         # Row -> rows that begin with it when its prompt is complete.
         self._siblings: dict[int, tuple[int, ...]] = {}
+        # Rows that may say nothing: there is only a prompt to compute.
+        self._silent: set[int] = set()
         self._decoding: set[int] = set()
         self._last: Kind | None = None
 
-    def leave(self, rows: Iterable[int]) -> int:
-        """Drop rows with their KV. Answers the bytes of KV that are left."""
+    def leave(self, rows: Iterable[int]) -> Held:
+        """Drop rows with their KV. Answers what is left."""
         for row in rows:
             self._engine.remove(row)
             self._forget(row)
-        return self._engine.kv_bytes()
-        # Rows that may say nothing: there is only a prompt to compute.
-        self._silent: set[int] = set()
+        return self.held()
 
     def step(
         self, joining: Sequence[RowSpec], forced: Mapping[int, Sequence[int]] = NOTHING
@@ -60,6 +69,8 @@ class Batch:
         """Take rows in and run the one step that is due. `forced` are the tokens that rows are to
         say next."""
         failed = [failure for spec in joining if (failure := self._join(spec))]
+        # A prompt of one token needs no computing.
+        complete = self._complete([spec.row for spec in joining])
         for row, tokens in forced.items():
             self._engine.force(row, tokens)
         decoding = len(self._decoding)
@@ -69,12 +80,10 @@ class Batch:
         if failed:
             result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))
             turn = attrs.evolve(turn, result=result)
-        # A prompt of one token needs no computing.
-        complete = self._complete([spec.row for spec in joining])
         return attrs.evolve(turn, completed=(*complete, *turn.completed))
 
-    def kv_bytes(self) -> int:
-        return self._engine.kv_bytes()
+    def held(self) -> Held:
+        return Held(self._engine.kv_bytes(), self._engine.cache_use())
 
     def memory(self) -> Memory:
         return self._engine.memory()
@@ -97,7 +106,7 @@ class Batch:
             self._silent.add(spec.row)
         return None
 
-    def _complete(self, rows: Sequence[int]) -> tuple[int, ...]:
+    def _complete(self, rows: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Let those whose prompt is complete decode, with their siblings."""
         complete = tuple(
             row for row in rows if row in self._waiting and not self._engine.remaining(row)
@@ -126,7 +135,8 @@ class Batch:
         result = self._contained(rows, self._engine.prefill, chunks)
         if not result.failed:
             self._pace.prefilled(result.prefilled, result.seconds)
-        return Turn("prefill", result, self._complete(rows), len(rows))
+        # What was computed may complete the prompts of others that begin alike.
+        return Turn("prefill", result, self._complete(list(self._waiting)), len(rows))
 
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
@@ -154,6 +164,7 @@ class Batch:
     def _forget(self, row: int) -> None:
         self._waiting.pop(row, None)
         self._siblings.pop(row, None)
+        self._silent.discard(row)
         self._decoding.discard(row)
 
     def __repr__(self) -> str:
@@ -163,4 +174,3 @@ class Batch:
 def describe(error: BaseException) -> str:
     """One line for the log; never shown to a client."""
     return f"{type(error).__name__}: {error}".splitlines()[0]
-        self._silent.discard(row)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 import attrs
 import trio
 
-from headrace.actors.answering import Answering, Built
-from headrace.actors.batch import Batch, Turn, describe
-from headrace.actors.choice import Choice
+from headrace.actors.answering import Built
+from headrace.actors.batch import Batch, Held, Turn, describe
+from headrace.actors.building import Building
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -26,15 +26,19 @@ from headrace.actors.messages import (
     Ended,
     Figures,
     Outgoing,
+    Preparation,
     Prepare,
-    Prepared,
+    PrepareDecision,
+    PrepareEmbedding,
     Refused,
     Submit,
     Ticket,
     ToModel,
 )
 from headrace.actors.pace import Pace
+from headrace.actors.reading import BuiltReading, ReadingRow
 from headrace.actors.row import Row
+from headrace.actors.rows import BatchRow, Part
 from headrace.runtime.actor import Ref, drain
 from headrace.runtime.contracts import Failed, InferenceRequest
 from headrace.runtime.errors import Code, ErrorInfo, KernelError, RequestError
@@ -94,19 +98,19 @@ class Model:
         self._measures = measures
         self._measured_at = -math.inf
         self._trace = trace
-        self._answering = Answering(loaded.tokenizer, loaded.info.defaults)
+        self._building = Building(loaded.tokenizer, loaded.info)
         send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
         self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
         self._work = trio.Event()
-        self._row_numbers = itertools.count(1)
-        # Every ticket that is known here, in whatever phase.
-        self._rows: dict[Ticket, Row] = {}
-        # What is in the engine, by the engine's number.
         # Grammars can be compiled without delay.
         self._warmed = trio.Event()
-        self._running: dict[int, tuple[Row, Choice]] = {}
-        self._joining: list[Row] = []
-        self._leaving: list[tuple[Row, Choice]] = []
+        self._row_numbers = itertools.count(1)
+        # Every ticket that is known here, in whatever phase.
+        self._rows: dict[Ticket, BatchRow] = {}
+        # What is in the engine, by the engine's number.
+        self._running: dict[int, tuple[BatchRow, Part]] = {}
+        self._joining: list[BatchRow] = []
+        self._leaving: list[tuple[BatchRow, Part]] = []
         # What rows are to say with their next tokens.
         self._forced: dict[int, tuple[int, ...]] = {}
         self._items: list[tuple[Ticket, Outgoing]] = []
@@ -117,11 +121,11 @@ class Model:
         """Run until cancelled. Raises `EngineHung`, or what the engine could not contain."""
         async with trio.open_nursery() as self._builders:
             self._builders.start_soon(self._listen)
+            self._builders.start_soon(self._warm)
             while True:
                 # What has come by the boundary counts before anything else runs, also what has
                 # just been handed to the listener.
                 await trio.lowlevel.checkpoint()
-            self._builders.start_soon(self._warm)
                 for message in drain(self._mailbox):
                     self._take(message)
                 self._deliver()
@@ -150,9 +154,10 @@ class Model:
 
     def _take(self, message: ToModel | _Built) -> None:
         match message:
-            case Prepare():
-                self._rows[message.ticket] = Row(message.ticket, message.request)
-                self._builders.start_soon(self._build, message)
+            case Prepare(ticket, request):
+                self._begin(Row(ticket, request), message)
+            case PrepareEmbedding(ticket, request) | PrepareDecision(ticket, request):
+                self._begin(ReadingRow(ticket, request), message)
             case _Built():
                 self._on_built(message)
             case Submit():
@@ -196,14 +201,13 @@ class Model:
             self._emit(row, Refused(message.result))
             self._end(row)
         else:
-            row.built = message.result
-            self._emit(row, Prepared(row.prompt_tokens, row.built.warnings))
+            self._emit(row, row.on_built(message.result))
 
     def _on_submit(self, message: Submit) -> None:
         row = self._rows.get(message.ticket)
         if row is None:  # cancelled meanwhile
             return
-        numbers = [next(self._row_numbers) for _ in range(row.request.n)]
+        numbers = [next(self._row_numbers) for _ in range(row.width)]
         row.begin(numbers, message.max_tokens, self._loaded.tokenizer)
         self._joining.append(row)
         submitted = self._figures.submitted_rows + 1
@@ -225,8 +229,8 @@ class Model:
     async def _let_leave(self) -> None:
         leaving, self._leaving = self._leaving, []
         numbers = [choice.number for _, choice in leaving]
-        kv_bytes = await self._on_engine(self._batch.leave, numbers)
-        self._figures = attrs.evolve(self._figures, kv_bytes=kv_bytes)
+        held = await self._on_engine(self._batch.leave, numbers)
+        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
         for number in numbers:
             del self._running[number]
         for row, _ in leaving:
@@ -235,14 +239,17 @@ class Model:
         if not self._running:
             await self._measure()
 
-    def _in_engine(self, row: Row) -> bool:
+    def _in_engine(self, row: BatchRow) -> bool:
         return any(choice.number in self._running for choice in row.choices)
 
     async def _measure(self) -> None:
         if self._measures:
             self._measured_at = trio.current_time()
             memory = await self._on_engine(self._batch.memory)
-            self._figures = attrs.evolve(self._figures, memory=memory)
+            # Rows are charged by admission; what they take must not send another model away.
+            others = self._figures.kv_bytes + self._figures.cache.bytes
+            model_bytes = max(0, memory.active_bytes - others)
+            self._figures = attrs.evolve(self._figures, memory=memory, model_bytes=model_bytes)
 
     async def _step(self) -> None:
         joining, self._joining = self._joining, []
@@ -250,27 +257,28 @@ class Model:
             for choice in row.choices:
                 self._running[choice.number] = (row, choice)
         forced, self._forced = self._forced, {}
-        specs = [row.spec() for row in joining]
-        turn, kv_bytes = await self._on_engine(self._run_step, specs, forced)
-        self._after(turn, kv_bytes)
+        specs = [spec for row in joining for spec in row.specs()]
+        turn, held = await self._on_engine(self._run_step, specs, forced)
+        self._after(turn, held)
         if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
             await self._measure()
 
     def _run_step(
         self, joining: list[RowSpec], forced: dict[int, tuple[int, ...]]
-    ) -> tuple[Turn, int]:
-        return self._batch.step(joining, forced), self._batch.kv_bytes()
+    ) -> tuple[Turn, Held]:
+        return self._batch.step(joining, forced), self._batch.held()
 
     async def _on_engine(self, fn: Callable[..., T], *args: Any) -> T:
         with trio.move_on_after(self._step_seconds):
             return await self._threads.engine.run(fn, *args)
         raise EngineHung(self._loaded.info.id)
 
-    def _after(self, turn: Turn, kv_bytes: int) -> None:
+    def _after(self, turn: Turn, held: Held) -> None:
         result = turn.result
         self._figures = attrs.evolve(
             self._figures,
-            kv_bytes=kv_bytes,
+            kv_bytes=held.kv_bytes,
+            cache=held.cache,
             decoded_tokens=self._figures.decoded_tokens + len(result.tokens),
             prompt_tokens=self._figures.prompt_tokens + result.prefilled,
             step=turn.kind,
@@ -290,8 +298,19 @@ class Model:
                 self._leave_one(row, choice)
             elif forced := choice.take_forced():
                 self._forced[choice.number] = forced
+        for read in result.read:
+            row, part = self._running[read.row]
+            self._emit_all(row, row.on_read(part, read))
+            self._leave_one(row, part)
         for failure in result.failed:
             self._on_failed(failure)
+
+    def _on_prompt(self, row: BatchRow, cached_tokens: int) -> None:
+        row.cached_tokens += cached_tokens
+        self._emit(row, Decoding(cached_tokens))
+        self._emit_all(row, row.on_prompt())
+        if row.over:
+            self._leave(row)
 
     def _on_failed(self, failure: RowFailed) -> None:
         row, _ = self._running[failure.row]
@@ -303,18 +322,18 @@ class Model:
 
     # ---- ends ----------------------------------------------------------------------------
 
-    def _leave(self, row: Row) -> None:
+    def _leave(self, row: BatchRow) -> None:
         """The row goes with all its answers, whether or not they are complete."""
         row.over = True
         for choice in row.choices:
             self._leave_one(row, choice)
 
-    def _leave_one(self, row: Row, choice: Choice) -> None:
+    def _leave_one(self, row: BatchRow, choice: Part) -> None:
         if not choice.leaving and choice.number in self._running:
             choice.leaving = True
             self._leaving.append((row, choice))
 
-    def _end(self, row: Row) -> None:
+    def _end(self, row: BatchRow) -> None:
         """The last word on a ticket: nothing of it is left here."""
         del self._rows[row.ticket]
         figures = self._figures
@@ -323,22 +342,14 @@ class Model:
                 figures,
                 finished_rows=figures.finished_rows + (not row.cancelled),
                 cancelled_rows=figures.cancelled_rows + row.cancelled,
-        for read in result.read:
-            row, part = self._running[read.row]
-            self._emit_all(row, row.on_read(part, read))
-            self._leave_one(row, part)
             )
         self._emit(row, Ended(row.sampled))
 
-    def _on_prompt(self, row: BatchRow, cached_tokens: int) -> None:
-        row.cached_tokens += cached_tokens
-        self._emit(row, Decoding(cached_tokens))
-        self._emit_all(row, row.on_prompt())
-        if row.over:
-            self._leave(row)
-
-    def _emit(self, row: Row, item: Outgoing) -> None:
+    def _emit(self, row: BatchRow, item: Outgoing) -> None:
         self._items.append((row.ticket, item))
+
+    def _emit_all(self, row: BatchRow, items: Iterable[Outgoing]) -> None:
+        self._items += ((row.ticket, item) for item in items)
 
     def _deliver(self) -> None:
         self._figures = attrs.evolve(self._figures, running_rows=len(self._running))
@@ -353,8 +364,6 @@ class Model:
             f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, "
             f"{len(self._running)} rows, {len(self._leaving)} leaving>"
         )
-    def _emit_all(self, row: BatchRow, items: Iterable[Outgoing]) -> None:
-        self._items += ((row.ticket, item) for item in items)
 
 
 def _may_be_held(request: InferenceRequest) -> bool:

@@ -91,6 +91,7 @@ class ReadingRow:
     choices: list[PassageRow] = attrs.field(factory=list)
     cancelled: bool = False
     over: bool = False
+    cached_tokens: int = 0
     sampled: int = 0
 
     @property
@@ -127,7 +128,10 @@ class ReadingRow:
         if all(other.ended for other in self.choices):
             self.over = True
             events.append(
-                Finished("stop", Usage(self.built.prompt_tokens, self.built.answer_tokens))
+                Finished(
+                    "stop",
+                    Usage(self.built.prompt_tokens, self.built.answer_tokens, self.cached_tokens),
+                )
             )
         return events
 

@@ -37,6 +37,14 @@ class Row:
     def sampled(self) -> int:
         return sum(choice.sampled for choice in self.choices)
 
+    @property
+    def width(self) -> int:
+        return self.request.n
+
+    def on_built(self, built: Built) -> Prepared:
+        self.built = built
+        return Prepared(self.prompt_tokens, built.warnings)
+
     def begin(self, numbers: list[int], max_tokens: int, tokenizer: Tokenizer) -> None:
         """The row gets its places in the batch: from now on it can produce text."""
         assert self.built is not None
@@ -60,24 +68,16 @@ class Row:
         """One for all choices: they are the siblings of the first."""
         assert self.built is not None
         first, *siblings = self.choices
-        return RowSpec(
+        spec = RowSpec(
             first.number,
             self.built.tokens,
             self.built.sampling,
             first.max_tokens,
             siblings=tuple(choice.number for choice in siblings),
             logprobs=self.request.logprobs,
+            scores_prompt=self.built.echo is not None and self.request.logprobs is not None,
             mask=self.built.mask,
         )
-
-    def on_token(self, choice: Choice, drawn: RowToken) -> list[Event]:
-        """What a sampled token means for the client; after the last answer, the request's end."""
-        if self.over:
-            return []
-        events = choice.on_token(drawn)
-            scores_prompt=self.built.echo is not None and self.request.logprobs is not None,
-        if choice.ended is not None and all(other.ended for other in self.choices):
-            events.append(self._finished())
         return [spec]
 
     def on_prompt_scores(self, found: PromptScores) -> list[Event]:
@@ -104,16 +104,16 @@ class Row:
 
     def on_read(self, choice: Choice, read: RowRead) -> list[Event]:
         raise ValueError(f"a row that generates was read: {read.row}")
+
+    def on_token(self, choice: Choice, drawn: RowToken) -> list[Event]:
+        """What a sampled token means for the client; after the last answer, the request's end."""
+        if self.over:
+            return []
+        events = choice.on_token(drawn)
+        if choice.ended is not None and all(other.ended for other in self.choices):
+            events.append(self._finished())
         return events
 
-    def _finished(self) -> Finished:
-        self.over = True
-        first = self.choices[0].ended
-        assert first is not None
-        usage = Usage(
-            self.prompt_tokens,
-            sum(choice.completion_tokens for choice in self.choices),
-            reasoning_tokens=sum(choice.pipeline.reasoning_tokens for choice in self.choices),
     def _echo(self, scores: Sequence[TokenScores | None]) -> list[Event]:
         """The next tokens of the prompt, at the front of every answer."""
         assert self.built is not None
@@ -131,5 +131,14 @@ class Row:
         text = "".join(echo.texts)
         return [Delta(text, 0, choice.index) for choice in self.choices] if text else []
 
+    def _finished(self) -> Finished:
+        self.over = True
+        first = self.choices[0].ended
+        assert first is not None
+        usage = Usage(
+            self.prompt_tokens,
+            sum(choice.completion_tokens for choice in self.choices),
+            self.cached_tokens,
+            reasoning_tokens=sum(choice.pipeline.reasoning_tokens for choice in self.choices),
         )
         return Finished(first.reason, usage, first.matched_stop)

@@ -30,6 +30,8 @@ class BatchRow(Protocol):
 
     cancelled: bool
     over: bool
+    # Prompt tokens that it did not have to compute.
+    cached_tokens: int
 
     @property
     def ticket(self) -> Ticket: ...

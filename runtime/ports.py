@@ -16,6 +16,7 @@ import attrs
 
 from headrace.runtime.constraints import Grammar
 from headrace.runtime.contracts import ModelInfo, Prompt, Sampling
+from headrace.runtime.readings import PoolingKind
 
 
 class RowMask(Protocol):
@@ -31,6 +32,23 @@ class RowMask(Protocol):
 
     def consume(self, token: int) -> None:
         """Go on by a token that the row has sampled."""
+
+
+@attrs.frozen
+class Continuation:
+    """Tokens that go on from a row's prompt, and the tokens whose logits are read behind them."""
+
+    tokens: tuple[int, ...]
+    labels: tuple[int, ...]
+
+
+@attrs.frozen
+class Pooling:
+    """How a prompt's hidden states become one vector, of so many numbers (None: all)."""
+
+    kind: PoolingKind
+    normalized: bool = True
+    dimensions: int | None = None
 
 
 @attrs.frozen
@@ -52,7 +70,22 @@ class RowSpec:
     siblings: tuple[int, ...] = ()
     # Alternatives to score at each of its tokens; None: none, not even the token itself.
     logprobs: int | None = None
+    # Score the tokens of its prompt too. All of it must then be computed anew.
+    scores_prompt: bool = False
     mask: RowMask | None = None
+    # The last so many of `tokens` are its own answer so far: a row that was suspended goes on.
+    # `max_tokens`, positions and draws count them.
+    resumed: int = 0
+    # What it is to say first, as with `Engine.force`.
+    forced: tuple[int, ...] = ()
+    # A row that has one of these is read and generates nothing: all of its prompt is computed,
+    # then each continuation from there, as if the others were not. Its `max_tokens` is 0.
+    continuations: tuple[Continuation, ...] = ()
+    pooling: Pooling | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return bool(self.continuations) or self.pooling is not None
 
 
 @attrs.frozen
@@ -70,8 +103,15 @@ class RowToken:
     row: int
     token: int
     scores: TokenScores | None = None
-    # Score the tokens of its prompt too. All of it must then be computed anew.
-    scores_prompt: bool = False
+
+
+@attrs.frozen
+class PromptScores:
+    """Scores of a row's next prompt tokens, in order. Its first token has none, as nothing comes
+    before it; so the scores of all steps together are one less than the prompt has tokens."""
+
+    row: int
+    scores: tuple[TokenScores, ...]
 
 
 @attrs.frozen
@@ -83,6 +123,16 @@ class RowFailed:
 
 
 @attrs.frozen
+class RowRead:
+    """What a row was read for: the logits of each continuation's labels, or the vector, float32
+    and little-endian."""
+
+    row: int
+    logits: tuple[tuple[float, ...], ...] = ()
+    vector: bytes = b""
+
+
+@attrs.frozen
 class StepResult:
     """What one step brought. `seconds` is the step's own wall time."""
 
@@ -91,6 +141,9 @@ class StepResult:
     seconds: float = 0.0
     # Prompt tokens computed by this step.
     prefilled: int = 0
+    # Rows to be read that have nothing left to compute.
+    read: tuple[RowRead, ...] = ()
+    prompt_scores: tuple[PromptScores, ...] = ()
 
 
 @attrs.frozen
@@ -100,22 +153,30 @@ class Memory:
     active_bytes: int = 0
     cache_bytes: int = 0
     peak_bytes: int = 0
+
+
 @attrs.frozen
-class PromptScores:
-    """Scores of a row's next prompt tokens, in order. Its first token has none, as nothing comes
-    before it; so the scores of all steps together are one less than the prompt has tokens."""
+class CacheUse:
+    """What an engine keeps of prompts and answers for rows that begin alike. `bytes` are held in
+    the device's memory; hits and misses are rows; the four last are counters since the load."""
 
-    row: int
-    scores: tuple[TokenScores, ...]
-
-
+    entries: int = 0
+    bytes: int = 0
+    max_bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+    # Prompt tokens that were taken from the cache and not computed.
+    tokens_reused: int = 0
 
 
 class Engine(Protocol):
     """One model and its generating batch.
 
     A row is added, prefilled in chunks until `remaining` says 0, and is then part of every
-    `decode` until it is removed. The engine never removes a row by itself except one that failed.
+    `decode` until it is removed. One that is to be read takes part in no `decode`: the prefill
+    that computes its last token reports what was read. The engine never removes a row by itself
+    except one that failed.
     """
 
     def add(self, spec: RowSpec) -> None:
@@ -124,21 +185,24 @@ class Engine(Protocol):
     def remove(self, row: int) -> None:
         """Drop a row and its KV in whatever phase it is; unknown rows are ignored."""
 
+    def suspend(self, row: int) -> RowSpec | None:
+        """Drop a row and its KV, and answer with what it can be added again to go on as if nothing
+        had been; None for a row that is unknown or is read. A row that waits for another's prompt
+        is not asked for: it goes and comes with that one."""
+
     def remaining(self, row: int) -> int:
         """Prompt tokens still to prefill before the row can decode (the last token never counts:
-        it is the first decode step's input)."""
+        it is the first decode step's input), or all tokens left before the row can be read."""
 
     def prefill(self, chunks: Sequence[tuple[int, int]]) -> StepResult:
         """Advance the given rows by the given numbers of prompt tokens, as one unit of work.
 
-        With more than one row each number must be all that the row has left.
+        With more than one row each number must be all that the row has left. A row that cannot be
+        computed in parts is computed to its end.
         """
 
     def decode(self) -> StepResult:
         """One token for every row whose prompt is complete and that may say anything."""
-    # Rows to be read that have nothing left to compute.
-    read: tuple[RowRead, ...] = ()
-    prompt_scores: tuple[PromptScores, ...] = ()
 
     def force(self, row: int, tokens: Sequence[int]) -> None:
         """Let the row say these tokens next, whatever it would draw. Its drawing goes on behind
@@ -146,6 +210,19 @@ class Engine(Protocol):
 
     def kv_bytes(self) -> int:
         """Bytes of KV held by all rows, as allocated."""
+
+    def limit_cache(self, max_bytes: int) -> None:
+        """Keep what rows compute for others that begin alike, up to so many bytes; 0, as it is at
+        first: keep nothing."""
+
+    def free_cache(self, nbytes: int) -> int:
+        """Give up at least so many bytes of what is kept, or all that no row is about to use.
+        Answers how many it were."""
+
+    def cache_use(self) -> CacheUse: ...
+
+    def reused(self, row: int) -> int:
+        """Prompt tokens that the row took from the cache. Final once its prompt is complete."""
 
     def memory(self) -> Memory: ...
 
@@ -178,6 +255,8 @@ class TemplateTraits:
     arguments: Literal["object", "text", "either"] = "either"
     # Ids of calls are nine letters or digits, and each call has one.
     short_ids: bool = False
+    # What the assistant has to say between a result and the user's next turn; None: nothing.
+    said_after_results: str | None = None
 
 
 @attrs.frozen
@@ -200,6 +279,10 @@ class Tokenizer(Protocol):
     def end_tokens(self) -> frozenset[int]: ...
 
     @property
+    def vocab_size(self) -> int:
+        """Ids from here on are no tokens of the model."""
+
+    @property
     def special_tokens(self) -> Mapping[str, int]:
         """Texts and ids of the tokens that a decoder leaves out unless told otherwise."""
 
@@ -220,6 +303,10 @@ class Tokenizer(Protocol):
 
     def special(self, text: str) -> int | None:
         """The id of the token with this name, if it never stands for text."""
+
+    def warm(self) -> None:
+        """Make ready what `special` and `compile` need, which takes seconds for a large
+        vocabulary. May run beside everything but those two."""
 
     def compile(self, grammar: Grammar) -> RowMask:
         """What a row is held to. Raises `RequestError` (invalid_schema, invalid_grammar,
@@ -245,8 +332,6 @@ class Tokenizer(Protocol):
     def decoder(self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()) -> Decoder:
         """For an answer to `prompt`: whether its first token keeps a leading space may depend on
         what it continues. `shown` are special tokens that are shown as their text."""
-    # What the assistant has to say between a result and the user's next turn; None: nothing.
-    said_after_results: str | None = None
 
 
 @attrs.frozen
@@ -264,11 +349,3 @@ class Loader(Protocol):
     def __call__(self, source: str, progress: Callable[[float], None]) -> LoadedModel:
         """`source` is a folder or a repository id; progress runs from 0 to 1. Raises
         `RequestError` (load-failed) with a short reason."""
-    @property
-    def vocab_size(self) -> int:
-        """Ids from here on are no tokens of the model."""
-
-    def warm(self) -> None:
-        """Make ready what `special` and `compile` need, which takes seconds for a large
-        vocabulary. May run beside everything but those two."""
-

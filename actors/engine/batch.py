@@ -15,7 +15,9 @@ from mlx.nn.layers.base import Module
 from headrace.actors.engine import kv, memory, prefill
 from headrace.actors.engine.attention import group_query_heads
 from headrace.actors.engine.decode import Batch, LookaheadBatch
+from headrace.actors.engine.prefixes import Prefixes
 from headrace.actors.engine.probe import sharing
+from headrace.actors.engine.reading import Readings
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Vocabulary
 from headrace.runtime.ports import (
@@ -62,6 +64,8 @@ class BatchEngine:
         self._lookahead = lookahead
         # Where rows cannot decode together, each is a batch of its own.
         self.sharing = sharing(model, vocab_size)
+        self._prefixes = Prefixes(model, vocab_size)
+        self._readings = Readings(model)
         self._rows: dict[int, Row] = {}
         # Row -> the rows that begin with it when its prompt is complete.
         self._siblings: dict[int, list[Row]] = {}
@@ -72,42 +76,80 @@ class BatchEngine:
 
     def add(self, spec: RowSpec) -> None:
         """Take a row in. Raises ValueError for a row that is here and for unknown tokens."""
-        if spec.row in self._rows:
+        if spec.row in self._rows or self._readings.remaining(spec.row):
             raise ValueError(f"row {spec.row} is in the engine already")
-        if not self._vocabulary.has((*spec.tokens, *(t for t, _ in spec.sampling.logit_bias))):
+        if not self._vocabulary.has(_tokens(spec)):
             # The device checks no bounds: it would read or write another row's numbers.
             raise ValueError(f"row {spec.row} has tokens outside the vocabulary")
-        row = self._rows[spec.row] = Row(spec)
+        if self._readings.add(spec):
+            return
+        row = Row(spec)
+        self._prefixes.meet(row, self._waiting())
+        self._prefixes.look(row)
+        self._rows[spec.row] = row
         self._siblings[spec.row] = row.siblings()
         self._rows |= {sibling.spec.row: sibling for sibling in self._siblings[spec.row]}
         self._complete([row])
+
+    def _waiting(self) -> list[Row]:
+        """Rows whose prompts are not complete."""
+        return [self._rows[row] for row in self._siblings]
 
     def _complete(self, rows: Iterable[Row]) -> None:
         """Let those whose prompt is computed decode, with the other rows of the same prompt."""
         for row in rows:
             if row.remaining == 0:
+                self._prefixes.take(row)
+            if row.remaining == 0:
+                self._prefixes.count(row)
+                siblings = self._siblings.pop(row.spec.row, ())
+                if not row.spec.max_tokens:
+                    continue
                 self._ready.append(row)
-                for sibling in self._siblings.pop(row.spec.row, ()):
+                for sibling in siblings:
                     if not sibling.gone:
                         sibling.begin_like(row)
                         self._ready.append(sibling)
 
     def remove(self, row: int) -> None:
         """Drop a row. Its slot in a running batch is given up at the next `decode`."""
-        removed = self._rows.pop(row, None)
-        if removed is None:
-            return
-        removed.gone, removed.cache = True, None
-        self._siblings.pop(row, None)
+        self._readings.remove(row)
+        removed = self._rows.get(row)
+        if removed is not None:
+            for batch in self._running:
+                if removed in batch.rows:
+                    batch.hand_in(removed)
+            self._drop(removed)
+
+    def suspend(self, row: int) -> RowSpec | None:
+        suspended = self._rows.get(row)
+        if suspended is None or suspended.spec.is_read:
+            self.remove(row)
+            return None
+        spec = suspended.continued(complete=row not in self._siblings)
+        self.remove(row)
+        return spec
+
+    def _drop(self, dropped: Row) -> None:
+        """The same for a row of whose KV nothing is to be kept."""
+        self._rows.pop(dropped.spec.row, None)
+        self._siblings.pop(dropped.spec.row, None)
+        self._readings.remove(dropped.spec.row)
+        self._prefixes.let_go(dropped)
+        dropped.gone, dropped.cache = True, None
         self._ready = [row for row in self._ready if not row.gone]
         self._running = [b for b in self._running if not all(row.gone for row in b.rows)]
 
     def remaining(self, row: int) -> int:
-        return self._rows[row].remaining
+        prompt = self._rows[row].remaining if row in self._rows else 0
+        return prompt + self._readings.remaining(row)
 
     def prefill(self, chunks: Sequence[tuple[int, int]]) -> StepResult:
         started = time.perf_counter()
-        todo = [(self._rows[row], count) for row, count in chunks]
+        pooling = [(row, count) for row, count in chunks if row not in self._rows]
+        rows = [(self._rows[row], count) for row, count in chunks if row in self._rows]
+        todo = [(row, min(count, row.remaining)) for row, count in rows if row.remaining]
+        behind = [(row, count - min(count, row.remaining)) for row, count in rows]
         _check(todo)
         before = {row: row.computed - row.reused for row, _ in todo}
         failed, scores = self._prefill(todo)
@@ -117,6 +159,9 @@ class BatchEngine:
         self._complete(waiting)
         read = [*self._pool(pooling, failed), *self._go_on(behind, failed)]
         memory.release_buffers(above_bytes=_SPARE_BYTES)
+        prompts = sum(
+            row.computed - row.reused - done for row, done in before.items() if not row.gone
+        )
         return StepResult(
             failed=tuple(failed),
             seconds=time.perf_counter() - started,
@@ -153,14 +198,34 @@ class BatchEngine:
 
     def kv_bytes(self) -> int:
         prompts = sum(kv.nbytes(row.cache) for row in self._rows.values() if row.cache)
-        return prompts + sum(batch.nbytes for batch in self._running)
+        running = sum(batch.nbytes for batch in self._running)
+        return prompts + running + self._readings.nbytes
 
     def memory(self) -> Memory:
         return memory.usage()
 
+    def limit_cache(self, max_bytes: int) -> None:
+        """Costs some forward passes over a few tokens at the first time."""
+        self._prefixes.limit(max_bytes)
+
+    def free_cache(self, nbytes: int) -> int:
+        freed = self._prefixes.free(nbytes)
+        memory.release_buffers()
+        return freed
+
+    def cache_use(self) -> CacheUse:
+        return self._prefixes.use()
+
+    def reused(self, row: int) -> int:
+        found = self._rows.get(row)
+        # One that goes on has computed, before, what it finds.
+        return 0 if found is None or found.spec.resumed else found.reused
+
     def close(self) -> None:
         self._rows, self._siblings, self._ready, self._running = {}, {}, [], []
         self._model = None
+        self._prefixes.close()
+        self._readings.close()
         mx.synchronize()
         memory.release_buffers()
 
@@ -195,7 +260,7 @@ class BatchEngine:
         together = [row for row, _ in todo if not row.spec.scores_prompt]
         if len(together) > 1 and self.sharing.prompts:
             try:
-                prefill.remainders(self._model, rows)
+                self._compute_together(together)
             except Exception as error:
                 failed += self._lose(together, error)
             todo = [(row, count) for row, count in todo if row.spec.scores_prompt]
@@ -245,8 +310,9 @@ class BatchEngine:
                 row.cache = row.cache or kv.fresh(self._model)
                 read += self._readings.go_on(row.spec.row, row.cache, count)
             except Exception as error:
+                self._readings.remove(row.spec.row)
                 failed += self._lose([row], error)
-        return failed
+        return read
 
     def _due(self) -> Iterator[tuple[Batch, list[Row]]]:
         """Each batch that is to step, with the rows that join it."""
@@ -262,7 +328,7 @@ class BatchEngine:
             for group in [rows] if self.sharing.decode else [[row] for row in rows]:
                 if group:
                     kind = LookaheadBatch if rows is ahead else Batch
-                    self._running.append(kind(self._model, self._vocabulary))
+                    self._running.append(kind(self._model, self._vocabulary, self._prefixes))
                     yield self._running[-1], group
 
     def _looks_ahead(self, row: Row) -> bool:
@@ -272,14 +338,14 @@ class BatchEngine:
         """Give up the rows whose grammar can no longer be followed."""
         broken = [(row, reason) for row in rows if (reason := row.broken) is not None]
         for row, _ in broken:
-            self.remove(row.spec.row)
+            self._drop(row)
         return [RowFailed(row.spec.row, reason) for row, reason in broken]
 
     def _lose(self, rows: Sequence[Row], error: Exception) -> list[RowFailed]:
         """Remove the rows that still want something; what was computed for them is unsound."""
-        lost = [row for row in rows if not row.gone and row.given < row.spec.max_tokens]
+        lost = [row for row in rows if not (row.gone or row.satisfied)]
         for row in lost:
-            self.remove(row.spec.row)
+            self._drop(row)
         memory.release_buffers()
         reason = f"{type(error).__name__}: {error}"
         return [RowFailed(row.spec.row, reason) for row in lost]
@@ -290,6 +356,15 @@ class BatchEngine:
             f"<BatchEngine {len(self._rows)} rows, {len(self._ready)} ready,"
             f" {running} in {len(self._running)} batches>"
         )
+
+
+def _tokens(spec: RowSpec) -> Iterator[int]:
+    """Every token that a row names."""
+    yield from spec.tokens
+    yield from (token for token, _ in spec.sampling.logit_bias)
+    for more in spec.continuations:
+        yield from more.tokens
+        yield from more.labels
 
 
 def _check(todo: Sequence[tuple[Row, int]]) -> None:

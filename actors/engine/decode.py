@@ -18,6 +18,7 @@ import numpy as np
 
 from headrace.actors.engine import forward, kv
 from headrace.actors.engine.kv import Cache
+from headrace.actors.engine.prefixes import Prefixes
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Sampler, Vocabulary
 
@@ -33,10 +34,13 @@ class Batch:
 
     # Where sampling runs.
     _xp: Any = np
+    # Tokens in the cache beyond those that the rows needed for what they were given.
+    _ahead = 0
 
-    def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
+    def __init__(self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes) -> None:
         self._model = model
         self._vocabulary = vocabulary
+        self._prefixes = prefixes
         # Row i lies in slot i of the cache.
         self.rows: list[Row] = []
         self._cache: Cache = []
@@ -73,6 +77,14 @@ class Batch:
         mx.eval(logits)
         return _taken(self.rows, _overruled(self.rows, self._sample(np.asarray(logits)).tolist()))
 
+    def hand_in(self, row: Row) -> None:
+        """Let what a row leaves behind be kept for others."""
+        index = self.rows.index(row)
+        if self._prefixes.grain == "state":
+            self._prefixes.keep_answer(row, self._alone(index), 0, self._ahead)
+        else:
+            self._prefixes.keep_answer(row, self._cache, index, self._ahead)
+
     @property
     def nbytes(self) -> int:
         """Bytes of KV of the rows that have not been removed; all of them take the same."""
@@ -88,6 +100,10 @@ class Batch:
 
     def _select(self, kept: list[int]) -> list[int]:
         """Keep these rows. Returns their order: the last ones fill the gaps of those that go."""
+        staying = set(kept)
+        for index, row in enumerate(self.rows):
+            if index not in staying and not row.gone:
+                self.hand_in(row)
         order = _gaps_filled(kept)
         if not order:
             self._cache = []
@@ -120,15 +136,16 @@ class LookaheadBatch(Batch):
     """The same with a step in flight between any two calls."""
 
     _xp = mx
+    _ahead = 1
 
-    def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
-        super().__init__(model, vocabulary)
+    def __init__(self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes) -> None:
+        super().__init__(model, vocabulary, prefixes)
         # Tokens of the step in flight, (B,), not read yet.
         self._flying = mx.array([], dtype=mx.uint32)
 
     def admit(self, rows: Sequence[Row]) -> None:
         """Take rows in. Their first step is submitted at once, apart from the one in flight."""
-        first = _FirstStep(self._model, self._vocabulary)
+        first = _FirstStep(self._model, self._vocabulary, self._prefixes)
         first.admit(rows)
         tokens = first.submit()
         first.release()

@@ -21,28 +21,40 @@ class Row:
 
     __slots__ = (
         "_history",
+        "answer",
         "cache",
         "computed",
         "forced",
-        "given",
+        "found",
         "gone",
+        "hold",
         "last",
+        "reused",
         "sampled",
         "scores",
         "spec",
+        "stops",
     )
 
     def __init__(self, spec: RowSpec) -> None:
         self.spec = spec
         self.computed = 0
-        self.sampled = 0
-        self.given = 0
+        # Tokens from the start that are kept elsewhere and may be copied, and what keeps them.
+        self.found = 0
+        self.hold: Any = None
+        # Prompt tokens that were copied and not computed.
+        self.reused = 0
+        # Lengths at which a pass over the prompt has to end.
+        self.stops: set[int] = set()
+        self.sampled = spec.resumed
+        # What it was given so far, or since it goes on.
+        self.answer: list[int] = []
         # Input of the next forward pass whose token the host knows.
         self.last = spec.tokens[-1]
         # The row's own KV, one entry per layer, while it is in no batch.
         self.cache: list[Any] | None = None
         # What it is to say next in the place of what it draws.
-        self.forced: deque[int] = deque()
+        self.forced: deque[int] = deque(spec.forced)
         # Removed from outside; its batch drops it at the next step.
         self.gone = False
         # Of the token that was sampled last, for rows that ask.
@@ -70,9 +82,35 @@ class Row:
         return None if self.spec.mask is None else self.spec.mask.broken
 
     @property
+    def anew(self) -> bool:
+        """Whether all of its prompt has to be computed, as each token of it is looked at."""
+        return self.spec.scores_prompt or self.spec.pooling is not None
+
+    @property
+    def prompt_length(self) -> int:
+        """Prompt tokens to prefill; the last one is the first decode step's input."""
+        return len(self.spec.tokens) - 1
+
+    @property
+    def reach(self) -> int:
+        """Prompt tokens that are computed, by itself or by another."""
+        return max(self.computed, self.found)
+
+    @property
     def remaining(self) -> int:
-        """Prompt tokens still to prefill; the last one is the first decode step's input."""
-        return len(self.spec.tokens) - 1 - self.computed
+        """Prompt tokens still to prefill."""
+        return self.prompt_length - self.reach
+
+    @property
+    def given(self) -> int:
+        """Tokens of its answer so far."""
+        return self.spec.resumed + len(self.answer)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether it has been given every token that it may have; a row that may have none is
+        after its prompt."""
+        return 0 < self.spec.max_tokens <= self.given
 
     @property
     def exhausted(self) -> bool:
@@ -82,17 +120,29 @@ class Row:
     def take(self, token: int) -> None:
         """Note a sampled token that the host has read."""
         if self._history is not None:
-            self._history[len(self.spec.tokens) + self.given] = token
+            self._history[len(self.spec.tokens) + len(self.answer)] = token
         self.last = token
-        self.given += 1
+        self.answer.append(token)
         if self.spec.mask is not None:
             self.spec.mask.consume(token)
+
+    def continued(self, *, complete: bool) -> RowSpec:
+        """What goes on from here when its KV has been computed anew. The mask is the row's own,
+        which has consumed what was said; `complete` tells whether the prompt was."""
+        return attrs.evolve(
+            self.spec,
+            tokens=(*self.spec.tokens, *self.answer),
+            resumed=self.given,
+            forced=tuple(self.forced),
+            siblings=() if complete else self.spec.siblings,
+            scores_prompt=self.spec.scores_prompt and not complete,
+        )
 
     def window(self, size: int) -> NDArray[np.int64]:
         """The last `size` tokens of prompt and answer, oldest first; 0 means all of them."""
         if self._history is None:
             self._history = self._recorded()
-        end = len(self.spec.tokens) + self.given
+        end = len(self.spec.tokens) + len(self.answer)
         return self._history[max(0, end - size) if size else 0 : end]
 
     def _recorded(self) -> NDArray[np.int64]:
@@ -104,8 +154,8 @@ class Row:
         return history
 
     def __repr__(self) -> str:
-        prompt = len(self.spec.tokens) - 1
-        return f"<Row {self.spec.row} prompt {self.computed}/{prompt}, given {self.given}>"
+        prompt = f"{self.computed}/{self.prompt_length}"
+        return f"<Row {self.spec.row} prompt {prompt}, given {self.given}>"
 
 
 def _sibling(spec: RowSpec, number: int, choice: int) -> RowSpec:

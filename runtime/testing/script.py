@@ -28,6 +28,8 @@ class Script:
 
     tokens: str | tuple[int, ...] | None = None
     end: bool = True
+    # So many tokens of its prompt need no computing.
+    cached_tokens: int = 0
     # At this token the engine gives the row up (`RowFailed`).
     fail_at: int | None = None
     # At this token the whole step raises `ScriptedFault`, for every row of the batch.

@@ -7,6 +7,7 @@ and kept in `misuses`, so that an owner that swallows the exception is found out
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import attrs
@@ -24,10 +25,11 @@ from headrace.runtime.ports import (
 )
 from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.testing.hooks import Hooks, StepKind
+from headrace.runtime.testing.read import all_tokens, read_of
 from headrace.runtime.testing.script import Script, ScriptChoice, ScriptedFault, play
 from headrace.runtime.testing.tokens import ScriptedTokenizer
 
-CallKind: TypeAlias = StepKind | Literal["add", "remove", "close"]
+CallKind: TypeAlias = StepKind | Literal["add", "remove", "suspend", "close"]
 
 
 class PortMisuse(AssertionError):
@@ -62,8 +64,11 @@ class _Row:
     remaining: int
     said: int = 0
     kv_bytes: int = 0
-    # What it is to say before its script goes on.
+    # Prompt tokens that it did not have to compute.
+    reused: int = 0
+    # What it is to say before its script goes on, and what it said since it joined.
     forced: list[int] = attrs.field(factory=list)
+    answer: list[int] = attrs.field(factory=list)
 
 
 class ScriptedEngine:
@@ -87,6 +92,7 @@ class ScriptedEngine:
         self._script_of = script_of
         self._tokenizer = tokenizer
         self._device = device
+        self._cache = CacheUse()
         self._timings = timings
         self._kv_bytes_per_token = kv_bytes_per_token
         self._weights_bytes = weights_bytes
@@ -101,13 +107,31 @@ class ScriptedEngine:
 
     def add(self, spec: RowSpec) -> None:
         self._check(len(spec.tokens) > 0, f"row {spec.row} has an empty prompt")
-        self._enter(spec, remaining=len(spec.tokens) - 1)
+        self._check(not (spec.is_read and spec.max_tokens), f"row {spec.row} is read and says more")
+        self._enter(spec, remaining=all_tokens(spec) if spec.is_read else len(spec.tokens) - 1)
+        self._find(self._rows[spec.row])
         self._record("add", (spec.row, *spec.siblings))
         self._let_siblings_in(self._rows[spec.row])
 
     def remove(self, row: int) -> None:
         self._record("remove", (row,))
         self._drop(row)
+
+    def suspend(self, row: int) -> RowSpec | None:
+        self._record("suspend", (row,))
+        suspended = self._rows.get(row)
+        self._drop(row)
+        if suspended is None or suspended.spec.is_read:
+            return None
+        spec, complete = suspended.spec, suspended.remaining == 0
+        return attrs.evolve(
+            spec,
+            tokens=(*spec.tokens, *suspended.answer),
+            resumed=spec.resumed + len(suspended.answer),
+            forced=tuple(suspended.forced),
+            siblings=() if complete else spec.siblings,
+            scores_prompt=spec.scores_prompt and not complete,
+        )
 
     def remaining(self, row: int) -> int:
         self._check(row in self._rows, f"row {row} is not in the batch")
@@ -160,6 +184,19 @@ class ScriptedEngine:
 
     def kv_bytes(self) -> int:
         return sum(row.kv_bytes for row in self._rows.values())
+
+    def limit_cache(self, max_bytes: int) -> None:
+        """Keeps nothing; what a row finds is in its script."""
+
+    def free_cache(self, nbytes: int) -> int:
+        return 0
+
+    def cache_use(self) -> CacheUse:
+        return self._cache
+
+    def reused(self, row: int) -> int:
+        self._check(row in self._rows, f"row {row} is not in the batch")
+        return self._rows[row].reused
 
     def memory(self) -> Memory:
         return self._device.memory()
@@ -229,10 +266,26 @@ class ScriptedEngine:
 
     def _enter(self, spec: RowSpec, *, remaining: int) -> None:
         self._check(spec.row not in self._prompts, f"row {spec.row} was added twice")
-        script = self._script_of(spec)
-        tokens = play(script, spec, self._tokenizer)
-        self._rows[spec.row] = _Row(spec, script, tokens, remaining)
-        self._prompts[spec.row] = spec.tokens
+        # One that goes on does so where it was in the script of its prompt.
+        prompt = attrs.evolve(spec, tokens=spec.tokens[: len(spec.tokens) - spec.resumed])
+        script = self._script_of(prompt)
+        tokens = islice(play(script, prompt, self._tokenizer), spec.resumed, None)
+        row = _Row(spec, script, tokens, remaining, said=spec.resumed, forced=[*spec.forced])
+        self._rows[spec.row] = row
+        self._prompts[spec.row] = () if spec.resumed else spec.tokens
+
+    def _find(self, row: _Row) -> None:
+        """Let the row begin behind what its script says is there."""
+        row.reused = min(row.script.cached_tokens, row.remaining)
+        row.remaining -= row.reused
+        self._grow(row, row.reused)
+        cache, found = self._cache, row.reused > 0
+        self._cache = attrs.evolve(
+            cache,
+            hits=cache.hits + found,
+            misses=cache.misses + (not found),
+            tokens_reused=cache.tokens_reused + row.reused,
+        )
 
     def _let_siblings_in(self, row: _Row) -> None:
         """Rows of the same prompt, once it is complete; each has its KV."""
@@ -245,6 +298,7 @@ class ScriptedEngine:
     def _say(self, row: _Row) -> RowToken:
         self._grow(row, 1)
         token = row.forced.pop(0) if row.forced else next(row.tokens)
+        row.answer.append(token)
         return RowToken(row.spec.row, token, _scores(row.spec.logprobs, token))
 
     def _grow(self, row: _Row, tokens: int) -> None:
@@ -279,8 +333,6 @@ class ScriptedEngine:
             raise PortMisuse(misuse)
 
 
-def _name(row: _Row) -> str:
-    return f"row {row.spec.row}"
 def _prompt_scores(row: _Row, count: int) -> list[PromptScores]:
     if not row.spec.scores_prompt:
         return []
@@ -297,3 +349,5 @@ def _scores(alternatives: int | None, token: int) -> TokenScores | None:
     return TokenScores(-(1 + token) / 256, top)
 
 
+def _name(row: _Row) -> str:
+    return f"row {row.spec.row}"
