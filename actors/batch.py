@@ -75,7 +75,7 @@ class Batch:
             self._engine.force(row, tokens)
         decoding = len(self._decoding)
         chunk_tokens = self._pace.chunk_tokens(decoding)
-        step = next_step(self._line(), decoding, self._last, chunk_tokens)
+        step = next_step(self._line(), decoding, self._last, chunk_tokens, self._pace.most_tokens)
         turn = self._run(step)
         if failed:
             result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))

@@ -21,7 +21,7 @@ class Pace:
     """`most_tokens` and `chunk_seconds` bound a chunk; `chunk_seconds` 0 means by tokens alone."""
 
     def __init__(self, most_tokens: int, chunk_seconds: float) -> None:
-        self._most_tokens = most_tokens
+        self.most_tokens = most_tokens
         self._chunk_seconds = chunk_seconds
         self._token_seconds: float | None = None
         self._decode_seconds: float | None = None
@@ -29,16 +29,14 @@ class Pace:
     def chunk_tokens(self, decoding: int) -> int:
         """The most prompt tokens for the next chunk, with so many rows decoding."""
         if self._chunk_seconds == 0:
-            return self._most_tokens
+            return self.most_tokens
         if self._token_seconds is None:
-            return min(FIRST_CHUNK_TOKENS, self._most_tokens)
+            return min(FIRST_CHUNK_TOKENS, self.most_tokens)
         seconds = self._seconds(decoding)
-        tokens = (
-            int(seconds / self._token_seconds) if self._token_seconds > 0 else self._most_tokens
-        )
+        tokens = int(seconds / self._token_seconds) if self._token_seconds > 0 else self.most_tokens
         # Whole multiples, so that compiled kernels see few shapes.
         tokens -= tokens % LEAST_CHUNK_TOKENS
-        return max(LEAST_CHUNK_TOKENS, min(tokens, self._most_tokens))
+        return max(LEAST_CHUNK_TOKENS, min(tokens, self.most_tokens))
 
     def _seconds(self, decoding: int) -> float:
         if self._decode_seconds is None:

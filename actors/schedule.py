@@ -40,24 +40,31 @@ Kind: TypeAlias = Literal["prefill", "decode"]
 
 
 def next_step(
-    waiting: Sequence[Waiting], decoding: int, last: Kind | None, chunk_tokens: int
+    waiting: Sequence[Waiting],
+    decoding: int,
+    last: Kind | None,
+    chunk_tokens: int,
+    most_tokens: int,
 ) -> Step | None:
     """The next unit of work, or None when there is nothing to do.
 
-    `decoding` is the number of complete rows, `last` the kind of the step before, and
-    `chunk_tokens` the most prompt tokens, padding included, that one step may compute.
+    `decoding` is the number of complete rows, `last` the kind of the step before, `chunk_tokens`
+    the prompt tokens, padding included, that one step should compute, and `most_tokens` those that
+    it may.
     """
     if waiting and (decoding == 0 or last != "prefill"):
-        return Prefill(choose(waiting, chunk_tokens))
+        return Prefill(choose(waiting, chunk_tokens, most_tokens))
     return Decode() if decoding else None
 
 
-def choose(waiting: Sequence[Waiting], chunk_tokens: int) -> tuple[tuple[int, int], ...]:
+def choose(
+    waiting: Sequence[Waiting], chunk_tokens: int, most_tokens: int
+) -> tuple[tuple[int, int], ...]:
     """The first prompt in line, joined by others while all of them fit whole into one chunk."""
     line = sorted(waiting, key=lambda row: (rank(row, chunk_tokens), row.row))
     first = line[0]
     if first.remaining > chunk_tokens:
-        return ((first.row, chunk_tokens),)
+        return ((first.row, min(piece(first.remaining, chunk_tokens), most_tokens)),)
     group = [first]
     widest = first.remaining
     for row in line[1:]:
@@ -66,6 +73,13 @@ def choose(waiting: Sequence[Waiting], chunk_tokens: int) -> tuple[tuple[int, in
             break
         group.append(row)
     return tuple((row.row, row.remaining) for row in group)
+
+
+def piece(remaining: int, chunk_tokens: int) -> int:
+    """The next piece of a prompt cut into equal ones as near to a chunk in length as can be:
+    up to half as much again. A short rest would cost a step like any other."""
+    pieces = max(1, (2 * remaining + chunk_tokens) // (2 * chunk_tokens))
+    return -(-remaining // pieces)
 
 
 def rank(row: Waiting, chunk_tokens: int) -> int:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.actors.schedule import Decode, Prefill, Waiting, choose, next_step
+from headrace.actors.schedule import Decode, Prefill, Waiting, choose, next_step, piece
 
 CHUNK = 64
 
@@ -16,25 +16,25 @@ rows = st.lists(
 
 
 def test_nothing_to_do_is_no_step() -> None:
-    assert next_step([], 0, None, CHUNK) is None
+    assert next_step([], 0, None, CHUNK, CHUNK) is None
 
 
 def test_prefill_and_decode_alternate_while_both_have_work() -> None:
     waiting = [Waiting(1, 300, 0)]
-    assert isinstance(next_step(waiting, 3, "decode", CHUNK), Prefill)
-    assert next_step(waiting, 3, "prefill", CHUNK) == Decode()
+    assert isinstance(next_step(waiting, 3, "decode", CHUNK, CHUNK), Prefill)
+    assert next_step(waiting, 3, "prefill", CHUNK, CHUNK) == Decode()
 
 
 def test_prompts_alone_are_not_held_up_by_an_empty_batch() -> None:
-    assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK), Prefill)
+    assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK, CHUNK), Prefill)
 
 
 def test_the_short_prompt_passes_the_long_one() -> None:
-    assert choose([Waiting(1, 3000, 0), Waiting(2, 10, 0)], CHUNK) == ((2, 10),)
+    assert choose([Waiting(1, 3000, 0), Waiting(2, 10, 0)], CHUNK, CHUNK) == ((2, 10),)
 
 
 def test_short_prompts_share_a_step() -> None:
-    assert choose([Waiting(1, 20, 0), Waiting(2, 10, 0), Waiting(3, 30, 0)], CHUNK) == (
+    assert choose([Waiting(1, 20, 0), Waiting(2, 10, 0), Waiting(3, 30, 0)], CHUNK, CHUNK) == (
         (2, 10),
         (1, 20),
     )
@@ -42,14 +42,25 @@ def test_short_prompts_share_a_step() -> None:
 
 @given(rows)
 def test_a_step_stays_within_the_chunk_padding_included(waiting: list[Waiting]) -> None:
-    chunks = choose(waiting, CHUNK)
+    chunks = choose(waiting, CHUNK, CHUNK)
     assert len(chunks) * max(tokens for _, tokens in chunks) <= CHUNK
     assert all(tokens > 0 for _, tokens in chunks)
 
 
+def test_a_prompt_is_cut_into_equal_pieces_and_leaves_no_short_rest() -> None:
+    assert choose([Waiting(1, 80, 0)], CHUNK, 512) == ((1, 80),)
+    assert choose([Waiting(1, 130, 0)], CHUNK, 512) == ((1, 65),)
+    assert choose([Waiting(1, 80, 0)], CHUNK, CHUNK) == ((1, CHUNK),)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 600))
+def test_a_piece_is_never_longer_than_a_chunk_and_a_half(remaining: int, chunk: int) -> None:
+    assert 1 <= piece(remaining, chunk) <= max(1, -(-3 * chunk // 2))
+
+
 @given(rows)
 def test_only_whole_remainders_are_grouped(waiting: list[Waiting]) -> None:
-    chunks = choose(waiting, CHUNK)
+    chunks = choose(waiting, CHUNK, CHUNK)
     left = {row.row: row.remaining for row in waiting}
     if len(chunks) > 1:
         assert all(left[row] == tokens for row, tokens in chunks)
@@ -65,7 +76,7 @@ def test_a_long_prompt_is_finished_against_a_stream_of_newcomers(
     steps = 0
     while any(row.row == 0 for row in line):
         line.append(Waiting(steps + 1, newcomers[steps % len(newcomers)], 0))
-        line = _after(line, dict(choose(line, CHUNK)))
+        line = _after(line, dict(choose(line, CHUNK, CHUNK)))
         steps += 1
     chunks_needed = -(-length // CHUNK)
     chunks_of_a_newcomer = -(-max(newcomers) // CHUNK)
