@@ -45,6 +45,7 @@ class Code(enum.StrEnum):
     IN_USE = "in-use"
     NOT_FOUND = "not_found"
     MODEL_NOT_FOUND = "model_not_found"
+    ADAPTER_NOT_FOUND = "adapter_not_found"
     REQUEST_NOT_FOUND = "request_not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     MISSING_API_KEY = "missing_api_key"

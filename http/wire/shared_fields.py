@@ -19,10 +19,8 @@ def check(fields: Fields, *tables: Mapping[str, Rule]) -> None:
 
 
 def check_adapter(fields: Fields) -> None:
-    """There are none yet."""
+    """There are none yet, so none is known."""
     adapter = fields.text("adapter")
     if adapter not in (None, "none"):
-        path = fields.path("adapter")
-        message = f"{path} is not available in this version with the value given."
-        details = {"reasons": [path]}
-        raise RequestError(Code.UNSUPPORTED_EXECUTION, message, param=path, details=details)
+        message = "There is no adapter of this name."
+        raise RequestError(Code.ADAPTER_NOT_FOUND, message, param=fields.path("adapter"))

@@ -189,7 +189,7 @@ def test_stream_options_mean_nothing_without_a_stream() -> None:
         ({"tools": {}}, Code.INVALID_TYPE, "tools"),
         ({"parallel_tool_calls": "no"}, Code.INVALID_TYPE, "parallel_tool_calls"),
         ({"adapter": 5}, Code.INVALID_TYPE, "adapter"),
-        ({"adapter": "a"}, Code.UNSUPPORTED_EXECUTION, "adapter"),
+        ({"adapter": "a"}, Code.ADAPTER_NOT_FOUND, "adapter"),
     ],
 )
 def test_bad_fields_are_named_i1_i3(fields: dict[str, Any], code: Code, param: str) -> None:
