@@ -177,7 +177,9 @@ def test_logits_beyond_the_vocabulary_are_never_sampled(
 SEEDED = {"temperature": 1.0, "top_p": 0.9, "repetition_penalty": 1.2, "seed": 11}
 
 
-def test_a_seeded_row_repeats_alone_and_in_company(model: Any, take: Callable[..., Any]) -> None:
+def test_a_seeded_row_repeats_alone_and_in_company_f2_f4(
+    model: Any, take: Callable[..., Any]
+) -> None:
     by_itself = take(model)
     by_itself.enter(0, PROMPTS[3], max_tokens=20, **SEEDED)
     by_itself.decode(20)

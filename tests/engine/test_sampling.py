@@ -53,7 +53,7 @@ def generate(samplings: Sequence[Sampling], xp: Any = np, steps: int = 5) -> lis
 
 
 @given(st.lists(SAMPLINGS, min_size=1, max_size=6))
-def test_a_row_samples_the_same_alone_and_in_any_company(samplings: list[Sampling]) -> None:
+def test_a_row_samples_the_same_alone_and_in_any_company_f2(samplings: list[Sampling]) -> None:
     assert generate(samplings) == [generate([sampling])[0] for sampling in samplings]
 
 
@@ -78,7 +78,7 @@ def test_these_always_take_the_most_likely_token(sampling: Sampling, xp: Any) ->
     assert generate([sampling], xp) == [best]
 
 
-def test_the_seed_and_the_choice_decide_the_tokens() -> None:
+def test_the_seed_and_the_choice_decide_the_tokens_f1() -> None:
     logits = np.zeros((1, VOCAB), dtype=np.float32)
 
     def tokens(seed: int, choice: int) -> list[int]:

@@ -118,7 +118,7 @@ def test_no_part_is_taken_back(
     ],
     ids=bytes.hex,
 )
-def test_an_unfinished_character_is_held_and_ends_as_one_replacement(
+def test_an_unfinished_character_is_held_and_ends_as_one_replacement_g6_g9(
     tokenizers: dict[str, TextTokenizer], kind: str, kept: bytes
 ) -> None:
     tokenizer = tokenizers[kind]
@@ -135,7 +135,7 @@ def byte_token(tokenizer: TextTokenizer, byte: int) -> int:
 
 
 @pytest.mark.parametrize("kind", BYTE_KINDS)
-def test_each_byte_of_an_emoji_may_come_alone(
+def test_each_byte_of_an_emoji_may_come_alone_g5_g9(
     tokenizers: dict[str, TextTokenizer], kind: str
 ) -> None:
     tokenizer = tokenizers[kind]

@@ -74,7 +74,7 @@ def test_an_open_answer_goes_on_where_it_stopped(loaded: LoadedModel) -> None:
     assert text.startswith("4\n5\n")
 
 
-def test_text_goes_through_the_prompt_and_back(loaded: LoadedModel) -> None:
+def test_text_goes_through_the_prompt_and_back_j7(loaded: LoadedModel) -> None:
     tokenizer = loaded.tokenizer
     decoder = tokenizer.decoder()
     parts = [decoder.add(token) for token in tokenizer.build(Prompt(text=TEXT))]

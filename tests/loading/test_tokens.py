@@ -83,7 +83,7 @@ def test_a_template_that_begins_with_the_begin_token_gets_no_second_one(
     assert tokenizer.build(Prompt(messages=(HI,))).count(begin) == 1
 
 
-def test_a_strict_template_takes_a_late_system_message(tokenizer_with: Any) -> None:
+def test_a_strict_template_takes_a_late_system_message_j3_j4(tokenizer_with: Any) -> None:
     late = (Message("system", "a"), HI, Message("assistant", "x"), Message("system", "b"), HI, HI)
     assert built(tokenizer_with(STRICT), *late).startswith(
         "<|im_start|>system\na\n\nb<|im_end|>\n<|im_start|>user\nHi<|im_end|>"
@@ -177,7 +177,7 @@ def test_only_an_assistants_plain_text_is_continued(tokenizer_with: Any, last: M
     ],
     ids=["own words", "first line", "silent", "type error", "undefined", "syntax", "empty"],
 )
-def test_a_template_that_refuses_says_why_in_its_own_words(
+def test_a_template_that_refuses_says_why_in_its_own_words_j6(
     tokenizer_with: Any, template: str, reason: str
 ) -> None:
     error = refusal(tokenizer_with(template), Prompt(messages=(HI,)))
@@ -251,7 +251,7 @@ def test_a_prompt_of_no_tokens_is_refused(tokenizer_with: Any) -> None:
     assert refusal(tokenizer_with(), Prompt(tokens=())).code is Code.INVALID_VALUE
 
 
-def test_a_prompt_longer_than_the_tokenizer_expects_stays_whole(tokenizer_folder: Any) -> None:
+def test_a_prompt_longer_than_the_tokenizer_expects_stays_whole_k2(tokenizer_folder: Any) -> None:
     folder = tokenizer_folder(model_max_length=16)
     file = str(folder / "tokenizer.json")
     shortening = Tokenizer.from_file(file)

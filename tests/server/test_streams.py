@@ -72,7 +72,7 @@ class TestCommit:
             ({"model": "nobody"}, 404, "model_not_found"),
             ({"temperature": 5}, 400, "invalid_value"),
             ({"messages": []}, 400, "invalid_value"),
-            ({"adapter": "a"}, 501, "unsupported_execution"),
+            ({"adapter": "a"}, 400, "adapter_not_found"),
             (
                 {"messages": [{"role": "user", "content": "x" * 9000}]},
                 400,
@@ -120,7 +120,7 @@ class TestCommit:
 
 
 class TestSignsOfLife:
-    async def test_they_come_while_queued_and_the_answer_follows_h5(self) -> None:
+    async def test_they_come_while_queued_and_the_answer_follows_h5_h4(self) -> None:
         async with queued_caller(keepalive_s=0.05) as (_, first, second):
             for _ in range(3):
                 await second.read_until(b": keep-alive\n\n")

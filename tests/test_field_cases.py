@@ -1,0 +1,104 @@
+"""Every situation of this list has a test that names it.
+
+The list is of what users of inference servers have met, by the ids that its cases have: what a
+request may ask for (F to N). A test names its cases at the end of its name (`..._h6`), or in its
+docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+CASES = {
+    "F1": "a seed is accepted and changes nothing",
+    "F2": "a seeded row loses its seed because a neighbour has none",
+    "F3": "greedy text changes with the company in the batch",
+    "F4": "seeds are ignored while batching",
+    "F5": "a request without a schema breaks the next one that has one",
+    "F7": "log probabilities asked for in a stream vanish",
+    "F8": "logprobs is ignored with 200",
+    "F9": "n, best_of and echo are accepted and ignored",
+    "G1": "the head of a stop string is streamed before the rest arrives",
+    "G2": "a stop across chunks leaks its head, or held text is lost or sent twice",
+    "G3": "a stop of several tokens never matches in streams",
+    "G4": "stop works on one route only, and nobody says which one matched",
+    "G5": "accents, emoji families and CJK arrive as replacement characters",
+    "G6": "a byte run cut at the end of the answer raises and ends the stream",
+    "G7": "sending every few tokens drops the ones between",
+    "G8": "a user's stop string fires inside hidden reasoning",
+    "G9": "flushing the decoder after every token breaks characters of several tokens",
+    "H1": "usage comes unasked and clients count twice",
+    "H2": "a comment plus empty line makes a client decode an empty event",
+    "H3": "a client that does not know comments gives up",
+    "H4": "a comment arrives wrapped as data",
+    "H5": "clients give up after minutes of silence before the first token",
+    "H6": "200 is sent and the validation error comes as a chunk",
+    "H7": "a tool call cut by the cap is reported as finished",
+    "H8": "finish_reason is missing from early chunks",
+    "H9": "no role chunk, changing ids, odd separators",
+    "H10": "max_completion_tokens is unknown, or there is a silent default cap",
+    "H11": "reasoning tokens are counted differently from the cap",
+    "I1": "a bad number or a null inside a map drops the socket",
+    "I2": "out-of-range sampling values become 500",
+    "I3": "an empty message list is 500",
+    "I4": "error text of the inside, or one protocol's error in another's envelope",
+    "I5": "a schema that is wrong falls back to free text",
+    "I6": "a body sent a byte a minute holds a worker",
+    "I7": "NaN and infinity reach the sampler",
+    "J1": "an assistant turn with null content and tool calls breaks the template",
+    "J2": "content arrays break templates that expect strings",
+    "J3": "a system message later in the list is refused by strict templates",
+    "J4": "one route refuses what another takes",
+    "J5": "a trailing assistant message is closed and answered anew",
+    "J6": "a template error comes as a trace",
+    "J7": "clean-up of spaces changes the text around punctuation",
+    "K1": "a prompt over the window gives 200 and an empty stream",
+    "K2": "over-long prompts are shortened and the question at the tail is lost",
+    "K3": "prompt and cap over the window is not checked",
+    "L1": "streamed calls lack an index",
+    "L2": "no id or name in the first delta, or repeated later",
+    "L3": "the second call uses index 0 again",
+    "L4": "non-stream finds the call, stream loses it",
+    "L5": "a stream that ends inside a call drops it",
+    "L6": "forced choice gives empty arguments that break the schema",
+    "L7": "tool_choice none is ignored",
+    "L8": "arguments in the history that are no JSON make the handler fail",
+    "L9": "the tool grammar cuts long strings",
+    "M1": "non-stream splits reasoning, stream puts all into content",
+    "M2": "the template opens the block in the prompt; the stream starts as content",
+    "N1": "constraints exist only outside batches, or disturb the batch",
+    "N2": "200 with text that does not validate",
+}
+ID = re.compile(r"\b[A-Q]\d{1,2}\b")
+ID_IN_NAME = re.compile(r"_([a-q]\d{1,2})(?=_|$)")
+
+
+def named(tree: ast.AST) -> Iterator[str]:
+    """The ids that a file's tests name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[:5] == "test_":
+            yield from (found.upper() for found in ID_IN_NAME.findall(node.name))
+            yield from ID.findall(ast.get_docstring(node) or "")
+
+
+@pytest.fixture(scope="module")
+def covered() -> set[str]:
+    files = TESTS.rglob("test_*.py")
+    return {found for file in files for found in named(ast.parse(file.read_text("utf-8")))}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_test_names_it(covered: set[str], case: str) -> None:
+    assert case in covered, f"no test names {case}: {CASES[case]}"
+
+
+def test_an_id_is_read_from_name_and_docstring() -> None:
+    source = 'def test_x_h6_n1():\n    """L4, M2."""\ndef helper_a1(): ...\nx = "B7"\n'
+    assert set(named(ast.parse(source))) == {"H6", "N1", "L4", "M2"}
