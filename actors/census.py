@@ -7,6 +7,7 @@ import attrs
 from headrace.actors.host import Host
 from headrace.actors.reports import BatchReport, ModelReport, WorkerReport
 from headrace.actors.residence import Residence
+from headrace.runtime.ports import CacheUse
 
 
 def model_report(
@@ -19,6 +20,7 @@ def model_report(
         role=host.role,
         info=host.info or host.expected,
         batch=batch_report(host, waiting_rows, max_rows),
+        cache=cache_report(host),
         worker=worker_report(host),
         decoding=host.decoding,
     )
@@ -46,6 +48,16 @@ def batch_report(host: Host, waiting_rows: int, max_rows: int) -> BatchReport:
         finished_rows=totals.finished_rows,
         cancelled_rows=totals.cancelled_rows,
         kv_bytes=figures.kv_bytes,
+    )
+
+
+def cache_report(host: Host) -> CacheUse:
+    totals = host.totals()
+    return attrs.evolve(
+        host.figures.cache,
+        hits=totals.cache_hits,
+        misses=totals.cache_misses,
+        tokens_reused=totals.cached_tokens,
     )
 
 

@@ -18,12 +18,16 @@ from headrace.runtime.errors import Code, ErrorInfo
 @attrs.frozen
 class EngineLimits:
     """`chunk_tokens` and `chunk_seconds` bound a prefill chunk, `step_seconds` is the watchdog of
-    one step, `close_seconds` is for the end of a load in progress and for freeing a model."""
+    one step, `close_seconds` is for the end of a load in progress and for freeing a model;
+    `cache_bytes` is for kept prefixes. A model that is `rationed` uses no more memory than it is
+    allotted."""
 
     chunk_tokens: int
     chunk_seconds: float
     step_seconds: float
     close_seconds: float = 30.0
+    cache_bytes: int = 0
+    rationed: bool = False
 
 
 Readied: TypeAlias = Callable[[ModelInfo], None]

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
-
 import attrs
 
 from headrace.actors.dialect import Dialect
 from headrace.actors.life import EngineLimits, Outlet, Readied, gone
 from headrace.actors.model import EngineHung, Model, Threads
 from headrace.actors.pace import Pace
+from headrace.actors.rations import Rations
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup
-from headrace.runtime.contracts import ModelInfo
-from headrace.runtime.errors import Code, ErrorInfo, RequestError
+from headrace.runtime.errors import ErrorInfo, RequestError
 from headrace.runtime.ports import LoadedModel, Loader
 from headrace.runtime.thread import ThreadFactory
 from headrace.runtime.trace import Trace
-
-
-@attrs.frozen
-class EngineLimits:
-    """`chunk_tokens` and `chunk_seconds` bound a prefill chunk, `step_seconds` is the watchdog of
-    one step, `close_seconds` is for the end of a load in progress and for freeing a model."""
-
-    chunk_tokens: int
-    chunk_seconds: float
-    step_seconds: float
-    close_seconds: float = 30.0
-
-
-Readied: TypeAlias = Callable[[ModelInfo], None]
-
-            self.open_thread(f"grammar {spec.id}") as spare_thread,
-
-            threads = Threads(engine_thread, text_thread, spare_thread)
-class Outlet(Protocol):
-    """Where a running model is announced and where its deliveries go: a `Host`, or a link."""
-
-    def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None: ...
-
-    def deliver(self, delivery: Delivery) -> None: ...
-
-    def close(self, error: ErrorInfo) -> None: ...
 
 
 @attrs.frozen
@@ -63,8 +34,10 @@ class LocalRunner:
         async with (
             self.open_thread(f"engine {spec.id}") as engine_thread,
             self.open_thread(f"text {spec.id}") as text_thread,
+            self.open_thread(f"grammar {spec.id}") as spare_thread,
         ):
-            engine = _Loading(self.loader)
+            threads = Threads(engine_thread, text_thread, spare_thread)
+            engine = _Loading(self.loader, self.limits.cache_bytes)
             try:
                 loaded = await engine_thread.run(engine.load, spec)
                 await self._serve(loaded, outlet, ready, threads)
@@ -84,12 +57,19 @@ class LocalRunner:
     async def _serve(
         self, loaded: LoadedModel, outlet: Outlet, ready: Readied, threads: Threads
     ) -> None:
+        limits = self.limits
         model = Model(
             loaded,
             threads,
             outlet.deliver,
-            pace=Pace(self.limits.chunk_tokens, self.limits.chunk_seconds),
-            step_seconds=self.limits.step_seconds,
+            pace=Pace(limits.chunk_tokens, limits.chunk_seconds),
+            rations=Rations(
+                loaded.info.footprint,
+                limits.chunk_tokens,
+                limits.cache_bytes,
+                rationed=limits.rationed,
+            ),
+            step_seconds=limits.step_seconds,
             measures=self.measures,
             trace=self.trace,
         )
@@ -105,8 +85,9 @@ class _Loading:
     call, so its memory is not lost.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, cache_bytes: int) -> None:
         self._loader = loader
+        self._cache_bytes = cache_bytes
         self._loaded: LoadedModel | None = None
         self.hung = False
 
@@ -116,22 +97,13 @@ class _Loading:
         reasons = Dialect.of(loaded.tokenizer).plain is not None
         info = attrs.evolve(loaded.info, id=spec.id, reasons=reasons)
         self._loaded = attrs.evolve(loaded, info=info)
+        loaded.engine.limit_cache(self._cache_bytes)
         return self._loaded
 
     def close(self) -> None:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.engine.close()
-
-
-def gone(model_id: str, state: str = "restarting") -> ErrorInfo:
-    """What the requests of a model are told whose engine has died."""
-    return ErrorInfo(
-        Code.ENGINE_UNAVAILABLE,
-        f"The engine of {model_id!r} stopped.",
-        details={"state": state},
-        retry_after_seconds=None if state == "exhausted" else 2.0,
-    )
 
 
 def _unwatched(share: float) -> None:

@@ -8,7 +8,7 @@ import attrs
 
 from headrace.actors.spec import Role
 from headrace.runtime.contracts import CancelReason, ModelInfo, Stage
-from headrace.runtime.ports import Memory
+from headrace.runtime.ports import CacheUse, Memory
 
 # Wire contract 10.1: where a model stands, as a client may read it.
 ModelState: TypeAlias = Literal[
@@ -75,6 +75,8 @@ class ModelReport:
     last_used_at: float | None = None
     info: ModelInfo | None = None
     batch: BatchReport = BatchReport()
+    # Hits, misses and reused tokens are counted since the model's first load.
+    cache: CacheUse = attrs.field(factory=CacheUse)
     memory: Memory | None = None
     worker: WorkerReport = WorkerReport()
     decoding: DecodeReport | None = None

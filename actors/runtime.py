@@ -40,6 +40,8 @@ from headrace.runtime.trace import Trace
 # Beyond the watchdog's limit: what a hung engine takes to be found, and its scope to be left.
 SEAT_MARGIN_SECONDS = 10.0
 SCOPE_MARGIN_SECONDS = 15.0
+# What a model keeps of past prompts is at most one such part of the memory for models.
+CACHE_SHARE = 4
 
 
 class Runtime:
@@ -304,7 +306,10 @@ def _runner(
     settings: Settings, provision: Provision, threads: ThreadFactory, trace: Trace
 ) -> Runner:
     limits = EngineLimits(
-        settings.prefill_chunk_tokens, settings.prefill_chunk_s, settings.step_timeout_s
+        settings.prefill_chunk_tokens,
+        settings.prefill_chunk_s,
+        settings.step_timeout_s,
+        cache_bytes=min(settings.prompt_cache_bytes, provision.budget_bytes // CACHE_SHARE),
     )
     # An embedding program has one process, unless it asks for more.
     if settings.in_process is not False:

@@ -136,8 +136,16 @@ class _Snapshot(Collector):
         yield _gauge("worker_processes", "Processes that run models", processes)
         yield _labelled(
             GaugeMetricFamily("headrace_ledger_bytes", "Bytes by use", labels=["kind"]),
-            {"weights": sum(model.bytes for model in resident), "kv": now.kv_bytes},
+            {
+                "weights": sum(model.bytes for model in resident),
+                "kv": now.kv_bytes,
+                "cache": sum(model.cache.bytes for model in resident),
+            },
         )
+        hits = sum(model.cache.hits for model in now.models)
+        yield _counter("prompt_cache_hits", "Prompts that began like a kept one", hits)
+        misses = sum(model.cache.misses for model in now.models)
+        yield _counter("prompt_cache_misses", "Prompts that did not", misses)
         tokens = {
             "prompt": now.prompt_tokens_total,
             "cached": now.cached_tokens_total,
@@ -150,6 +158,10 @@ class _Snapshot(Collector):
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"headrace_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"headrace_{name}", text, value=value)
 
 
 def _labelled(

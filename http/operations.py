@@ -126,10 +126,12 @@ def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
         "ledger": {
             "weights_bytes": sum(model.bytes for model in resident),
             "kv_bytes": statistics.kv_bytes,
+            "cache_bytes": sum(model.cache.bytes for model in resident),
             "measured_bytes": sum(memory.active_bytes for memory in memories),
         },
         "admission": {model.id: _admission(model) for model in resident},
         "batch": {model.id: attrs.asdict(model.batch) for model in statistics.models},
+        "prompt_cache": {model.id: attrs.asdict(model.cache) for model in statistics.models},
     }
 
 

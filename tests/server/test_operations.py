@@ -111,6 +111,34 @@ class TestFigures:
             counted = {"model": "scripted", "status": "200", "outcome": "ok"}
             assert sample(text, "headrace_requests_total", **counted) == 1
 
+    async def test_a_client_that_leaves_with_the_last_frame_had_its_answer(self) -> None:
+        async with open_site() as site:
+            for _ in range(20):
+                async with site.dial() as caller:
+                    await caller.send(chat(stream=True, max_tokens=2))
+                    await caller.read_until(b"[DONE]")
+                    caller.reset()
+                await site.idle()
+            text = await scrape(site)
+            assert sample(text, "headrace_requests_total", outcome="ok") == 20
+
+    async def test_what_a_prompt_did_not_have_to_compute_is_told_everywhere(self) -> None:
+        model = ScriptedModel(load_seconds=0, scripts={"again": Script(cached_tokens=5)})
+        async with open_site(model) as site:
+            await site.call(chat("new", max_tokens=1))
+            for stream in (False, True):
+                options = {"stream_options": {"include_usage": True}} if stream else {}
+                body = chat("again", stream=stream, max_tokens=2, **options)
+                assert (
+                    b'"prompt_tokens_details":{"cached_tokens":5}' in (await site.call(body)).body
+                )
+            text = await scrape(site)
+            assert sample(text, "headrace_prompt_cache_hits_total") == 2
+            assert sample(text, "headrace_prompt_cache_misses_total") == 1
+            assert sample(text, "headrace_tokens_total", kind="cached") == 10
+            told = (await site.call(http("GET", "/stats"))).json["prompt_cache"]["scripted"]
+            assert (told["hits"], told["misses"], told["tokens_reused"]) == (2, 1, 10)
+
     async def test_nothing_a_client_makes_up_becomes_a_label(self) -> None:
         async with open_site() as site:
             await site.call(chat(model="made-up-model"))
