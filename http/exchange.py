@@ -67,6 +67,8 @@ class Exchange:
         self.error: ErrorInfo | None = None
         # Whether the last byte of the answer was handed over.
         self.complete = False
+        # Whether a stream's last frame was: a client that has read it may leave before that byte.
+        self._told = False
         self.work: Work | None = None
         self.response_id: str | None = None
         # What was opened for the answer is left after its last byte, in this same task.
@@ -183,6 +185,10 @@ class Exchange:
 
     # ---- how it went -----------------------------------------------------------------------
 
+    def tell_ended(self) -> None:
+        """The last frame of a stream is handed over."""
+        self._told = True
+
     @property
     def seconds(self) -> float:
         return trio.current_time() - self.began
@@ -190,7 +196,7 @@ class Exchange:
     @property
     def outcome(self) -> Outcome:
         cancelled = self.work is not None and self.work.cancelled is not None
-        if not self.complete or cancelled:
+        if not (self.complete or self._told) or cancelled:
             return "cancelled"
         if self.error is None:
             return "ok"

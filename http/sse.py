@@ -34,7 +34,8 @@ class EventStream(ResponseBody):
     """Pulls the events of a request's work and gives their frames, with signs of life in silence.
 
     `silence_seconds` is the longest time without a byte; `math.inf` turns the signs off.
-    `record` is told of a failure and gives it back as the client may see it.
+    `record` is told of a failure and gives it back as the client may see it, `ended` is called when
+    the last frame is handed over.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class EventStream(ResponseBody):
         *,
         silence_seconds: float,
         record: Callable[[ErrorInfo], ErrorInfo],
+        ended: Callable[[], None],
     ) -> None:
         self.accepted: Accepted | None = None
         self._work = work
         self._writer = writer
         self._silence_seconds = silence_seconds
         self._record = record
+        self._tell_ended = ended
         self._ready: list[bytes] = []
         self._ended = False
 
@@ -102,6 +105,8 @@ class EventStream(ResponseBody):
             for event in events:
                 self._take(event)
         frames, self._ready = self._ready, []
+        if self._ended:
+            self._tell_ended()
         return b"".join(frames)
 
     def _sign_of_life(self) -> bytes:
@@ -139,6 +144,7 @@ async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
         asked.stream(),
         silence_seconds=runtime.settings.keepalive_s or math.inf,
         record=exchange.record,
+        ended=exchange.tell_ended,
     )
     await body.first_output()
     response = Response(body, content_type=CONTENT_TYPE, headers=HEADERS)
