@@ -1,0 +1,38 @@
+"""One real server for the tests of this folder that ask for it: the command line, the default
+model in its worker process, and sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+
+from headrace.runtime.testing.serving import Serving, serving
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Serving]:
+    """Started for the first test that asks, and stopped after all tests."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(served: Serving) -> Iterator[openai.OpenAI]:
+    """The official client, as its users make it. It tries nothing twice: no fault is hidden."""
+    base_url = f"{served.base_url}/v1"
+    with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=90) as client:
+        yield client
+
+
+@pytest.fixture
+def nothing_left(served: Serving) -> Iterator[Serving]:
+    """After the test every gauge is back where it is with nobody connected."""
+    yield served
+    served.until(lambda: not _busy(served))
+
+
+def _busy(served: Serving) -> list[str]:
+    gauges = ["requests_in_flight", "queue_depth", "rows_running", "leases"]
+    return [gauge for gauge in gauges if served.metric(f"headrace_{gauge}") != 0]
