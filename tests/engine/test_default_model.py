@@ -55,6 +55,28 @@ def test_it_answers_a_question_in_english(loaded: tuple[Any, Any]) -> None:
     assert pieces[-1].finish_reason == "stop"
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_it_answers_the_same_from_every_cut_of_a_prompt_that_was_kept(
+    loaded: tuple[Any, Any], take_with: Any, step: int
+) -> None:
+    model, tokenizer = loaded
+    asked = [{"role": "user", "content": "What is the capital of France?"}]
+    prompt = tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+    hand = take_with(model, lookahead=False, end_tokens=[2], vocab_size=model.args.vocab_size)
+    hand.enter(0, prompt)
+    hand.engine.limit_cache(1 << 30)
+    cuts = range(1, len(prompt) - 1, step)
+    for cut in cuts:
+        hand.engine.free_cache(1 << 30)
+        hand.enter(1000 + cut, prompt[: cut + 1])
+        hand.engine.remove(1000 + cut)
+        hand.enter(cut, prompt)
+        assert hand.engine.reused(cut) == cut
+    hand.decode(7)
+    assert tokenizer.decode(hand.given[0]) == "The capital of France is Paris."
+    assert all(hand.given[cut] == hand.given[0] for cut in cuts)
+
+
 def test_plain_text_does_not_surprise_it(loaded: tuple[Any, Any]) -> None:
     model, tokenizer = loaded
     ids = mx.array(tokenizer.encode(TEXT))[None]
