@@ -55,6 +55,7 @@ class Batch:
         self._silent: set[int] = set()
         self._decoding: set[int] = set()
         self._last: Kind | None = None
+        self._cache_bytes: int | None = None
 
     def leave(self, rows: Iterable[int]) -> Held:
         """Drop rows with their KV. Answers what is left."""
@@ -62,6 +63,19 @@ class Batch:
             self._engine.remove(row)
             self._forget(row)
         return self.held()
+
+    def suspend(self, rows: Sequence[int]) -> tuple[list[RowSpec], Held]:
+        """Drop rows with their KV, and answer with what goes on from where they stand."""
+        led = {sibling for row in rows if row in self._waiting for sibling in self._siblings[row]}
+        found = [self._engine.suspend(row) for row in rows if row not in led]
+        self.leave(rows)
+        return [spec for spec in found if spec is not None], self.held()
+
+    def limit_cache(self, max_bytes: int) -> None:
+        """What is kept for rows that begin alike may take so much."""
+        if max_bytes != self._cache_bytes:
+            self._cache_bytes = max_bytes
+            self._engine.limit_cache(max_bytes)
 
     def step(
         self, joining: Sequence[RowSpec], forced: Mapping[int, Sequence[int]] = NOTHING

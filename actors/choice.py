@@ -101,7 +101,7 @@ class Choice:
         return events
 
     def end_unsaid(self) -> list[Event]:
-        """The end of an answer that may not have a single token."""
+        """The end of an answer that may not have another token."""
         return self._finish("length")
 
     def take_forced(self) -> tuple[int, ...]:

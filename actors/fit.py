@@ -42,7 +42,7 @@ def fit(
     """`chunk_tokens` is the longest prefill chunk, `bandwidth_bytes` what memory gives a second."""
     footprint = info.footprint
     kv_bytes = footprint.row_bytes(context_tokens)
-    transient_bytes = footprint.prefill_bytes(chunk_tokens, context_tokens)
+    transient_bytes = footprint.lone_bytes(context_tokens, chunk_tokens) - kv_bytes
     total_bytes = info.weights_bytes + kv_bytes + transient_bytes
     read_bytes = info.weights_bytes + kv_bytes
     return Fit(

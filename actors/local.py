@@ -6,8 +6,9 @@ import attrs
 
 from headrace.actors.dialect import Dialect
 from headrace.actors.life import EngineLimits, Outlet, Readied, gone
-from headrace.actors.model import EngineHung, Model, Threads
+from headrace.actors.model import EngineHung, Model
 from headrace.actors.pace import Pace
+from headrace.actors.preparing import Threads
 from headrace.actors.rations import Rations
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.cleanup import bounded_cleanup

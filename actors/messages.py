@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from headrace.actors.ledger import Allot, Use
 from headrace.runtime.contracts import Event, InferenceRequest, Request, Warning_
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.ports import CacheUse, Memory
@@ -66,7 +67,7 @@ class Cancel:
 
 
 Preparation: TypeAlias = Prepare | PrepareEmbedding | PrepareDecision
-ToModel: TypeAlias = Preparation | Submit | Cancel
+ToModel: TypeAlias = Preparation | Submit | Cancel | Allot
 
 
 def preparation(ticket: Ticket, request: Request) -> Preparation:
@@ -138,6 +139,8 @@ class Figures:
     prompt_tokens: int = 0
     cache: CacheUse = attrs.field(factory=CacheUse)
     memory: Memory | None = None
+    # What it uses and wants of the machine's memory.
+    use: Use = Use()
     # The step that was just run; None after a change without a step.
     step: Literal["prefill", "decode"] | None = None
     step_rows: int = 0

@@ -16,9 +16,8 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 import trio
 
-from headrace.actors.answering import Built
-from headrace.actors.batch import Batch, Held, Turn, describe
-from headrace.actors.building import Building
+from headrace.actors.batch import Batch, Held, Turn
+from headrace.actors.ledger import Allot
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -36,40 +35,26 @@ from headrace.actors.messages import (
     ToModel,
 )
 from headrace.actors.pace import Pace
-from headrace.actors.reading import BuiltReading, ReadingRow
+from headrace.actors.preparing import Preparing, Ready, Threads
+from headrace.actors.rations import Claim, Rations, renumbered
+from headrace.actors.reading import ReadingRow
 from headrace.actors.row import Row
 from headrace.actors.rows import BatchRow, Part
 from headrace.runtime.actor import Ref, drain
-from headrace.runtime.contracts import Failed, InferenceRequest
-from headrace.runtime.errors import Code, ErrorInfo, KernelError, RequestError
+from headrace.runtime.contracts import Failed
+from headrace.runtime.errors import Code, ErrorInfo, KernelError
 from headrace.runtime.ports import LoadedModel, RowFailed, RowSpec
-from headrace.runtime.thread import Thread
 from headrace.runtime.trace import Trace
 
 MEASURE_SECONDS = 1.0
+# After so long without an answer from the ledger there is no more memory to be had.
+ANSWER_SECONDS = 1.0
 
 T = TypeVar("T")
 
 
 class EngineHung(KernelError):
     """A step made no progress for the watchdog's limit; the engine's thread is lost."""
-
-
-@attrs.frozen
-class _Built:
-    """A prompt is ready, or could not be built. Told by the actor's own child."""
-
-    ticket: Ticket
-    result: Built | BuiltReading | ErrorInfo
-
-
-@attrs.frozen
-class Threads:
-    """Where a model's work runs: its engine's steps, its prompts, and what grammars need."""
-
-    engine: Thread
-    text: Thread
-    spare: Thread
 
 
 class Model:
@@ -86,30 +71,31 @@ class Model:
         publish: Callable[[Delivery], None],
         *,
         pace: Pace,
+        rations: Rations,
         step_seconds: float,
         measures: bool,
         trace: Trace,
     ) -> None:
         self._loaded = loaded
         self._batch = Batch(loaded.engine, pace)
+        # Who has come and waits for memory, and what there is of it.
+        self._rations = rations
+        self._asked_at = -math.inf
         self._threads = threads
         self._publish = publish
         self._step_seconds = step_seconds
         self._measures = measures
         self._measured_at = -math.inf
         self._trace = trace
-        self._building = Building(loaded.tokenizer, loaded.info)
-        send, self._mailbox = trio.open_memory_channel[ToModel | _Built](math.inf)
-        self.ref: Ref[ToModel | _Built] = Ref(f"model {loaded.info.id}", send)
+        send, self._mailbox = trio.open_memory_channel[ToModel | Ready](math.inf)
+        self.ref: Ref[ToModel | Ready] = Ref(f"model {loaded.info.id}", send)
+        self._preparing = Preparing(loaded, threads, self.ref.tell, trace)
         self._work = trio.Event()
-        # Grammars can be compiled without delay.
-        self._warmed = trio.Event()
         self._row_numbers = itertools.count(1)
         # Every ticket that is known here, in whatever phase.
         self._rows: dict[Ticket, BatchRow] = {}
         # What is in the engine, by the engine's number.
         self._running: dict[int, tuple[BatchRow, Part]] = {}
-        self._joining: list[BatchRow] = []
         self._leaving: list[tuple[BatchRow, Part]] = []
         # What rows are to say with their next tokens.
         self._forced: dict[int, tuple[int, ...]] = {}
@@ -121,7 +107,7 @@ class Model:
         """Run until cancelled. Raises `EngineHung`, or what the engine could not contain."""
         async with trio.open_nursery() as self._builders:
             self._builders.start_soon(self._listen)
-            self._builders.start_soon(self._warm)
+            self._builders.start_soon(self._preparing.warm)
             while True:
                 # What has come by the boundary counts before anything else runs, also what has
                 # just been handed to the listener.
@@ -129,11 +115,10 @@ class Model:
                 for message in drain(self._mailbox):
                     self._take(message)
                 self._deliver()
-                if self._running or self._joining or self._leaving:
+                if self._running or self._leaving or self._rations.waiting:
                     await self._turn()
                 else:
-                    self._work = trio.Event()
-                    await self._work.wait()
+                    await self._wait()
 
     async def _listen(self) -> None:
         """Take messages while a step runs: prompts are built meanwhile, and whoever has no row
@@ -146,54 +131,45 @@ class Model:
         if self._leaving:
             await self._let_leave()
             self._deliver()
-        if self._running or self._joining:
-            await self._step()
+        joining = self._rations.admit()
+        if not (self._running or joining):
+            await self._be_held_back()
+        elif not self._rations.can_step():
+            await self._stand_still()
+        else:
+            await self._step(joining)
             self._deliver()
+
+    async def _wait(self, until: float = math.inf) -> None:
+        """Until something has come that may change what can be done."""
+        self._work = trio.Event()
+        with trio.move_on_at(until):
+            await self._work.wait()
 
     # ---- messages ------------------------------------------------------------------------
 
-    def _take(self, message: ToModel | _Built) -> None:
+    def _take(self, message: ToModel | Ready) -> None:
         match message:
             case Prepare(ticket, request):
                 self._begin(Row(ticket, request), message)
             case PrepareEmbedding(ticket, request) | PrepareDecision(ticket, request):
                 self._begin(ReadingRow(ticket, request), message)
-            case _Built():
+            case Ready():
                 self._on_built(message)
             case Submit():
                 self._on_submit(message)
             case Cancel():
                 self._on_cancel(message.ticket)
-        if self._joining or self._leaving:
+            case Allot():
+                self._rations.obey(message)
+        if self._rations.waiting or self._leaving or isinstance(message, Allot):
             self._work.set()
 
     def _begin(self, row: BatchRow, message: Preparation) -> None:
         self._rows[row.ticket] = row
-        self._builders.start_soon(self._build, message)
+        self._builders.start_soon(self._preparing.build, message)
 
-    async def _warm(self) -> None:
-        """Make ready for grammars beside all else: neither steps nor plain prompts wait for it."""
-        try:
-            await self._threads.spare.run(self._loaded.tokenizer.warm)
-        except Exception as error:
-            # Whoever needs it is told what is wrong.
-            self._trace.emit("model.not_warmed", error=describe(error))
-        self._warmed.set()
-
-    async def _build(self, message: Preparation) -> None:
-        result: Built | BuiltReading | ErrorInfo
-        if isinstance(message, Prepare) and _may_be_held(message.request):
-            await self._warmed.wait()
-        try:
-            result = await self._threads.text.run(self._building.build, message.request)
-        except RequestError as error:
-            result = error.info
-        except Exception as error:
-            self._trace.emit("model.build_failed", message.ticket, error=describe(error))
-            result = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
-        self.ref.tell(_Built(message.ticket, result))
-
-    def _on_built(self, message: _Built) -> None:
+    def _on_built(self, message: Ready) -> None:
         row = self._rows.get(message.ticket)
         if row is None:  # cancelled meanwhile
             return
@@ -209,7 +185,7 @@ class Model:
             return
         numbers = [next(self._row_numbers) for _ in range(row.width)]
         row.begin(numbers, message.max_tokens, self._loaded.tokenizer)
-        self._joining.append(row)
+        self._rations.line_up(row, row.specs())
         submitted = self._figures.submitted_rows + 1
         self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
 
@@ -221,7 +197,7 @@ class Model:
         if any(choice.number in self._running for choice in row.choices):
             self._leave(row)
         else:
-            self._joining = [other for other in self._joining if other is not row]
+            self._rations.withdraw(row)
             self._end(row)
 
     # ---- turns of the engine -------------------------------------------------------------
@@ -231,6 +207,7 @@ class Model:
         numbers = [choice.number for _, choice in leaving]
         held = await self._on_engine(self._batch.leave, numbers)
         self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        self._rations.leave(numbers)
         for number in numbers:
             del self._running[number]
         for row, _ in leaving:
@@ -251,21 +228,69 @@ class Model:
             model_bytes = max(0, memory.active_bytes - others)
             self._figures = attrs.evolve(self._figures, memory=memory, model_bytes=model_bytes)
 
-    async def _step(self) -> None:
-        joining, self._joining = self._joining, []
-        for row in joining:
-            for choice in row.choices:
-                self._running[choice.number] = (row, choice)
+    async def _be_held_back(self) -> None:
+        """Nothing runs, and there is too little memory for the first in line."""
+        claim = self._rations.hopeless()
+        if claim is None:
+            self._deliver()
+            await self._wait()
+            return
+        text = "There is not enough memory for this request beside the models that are loaded."
+        failed = Failed(ErrorInfo(Code.CONTEXT_OVER_BUDGET, text))
+        self._emit_all(claim.row, claim.row.cut_short() or [failed])
+        self._end(claim.row)
+
+    async def _stand_still(self) -> None:
+        """There is no memory for the next step: ask for more, and if there is none, let who came
+        last go back to the line."""
+        if not self._rations.asking:
+            self._rations.ask()
+            self._asked_at = trio.current_time()
+            self._deliver()
+        answer_by = self._asked_at + ANSWER_SECONDS
+        if not self._rations.answered and trio.current_time() < answer_by:
+            await self._wait(answer_by)
+        elif (claim := self._rations.youngest()) is not None:
+            await self._suspend(claim)
+        else:
+            self._rations.overdraw()
+
+    async def _suspend(self, claim: Claim) -> None:
+        """The request gives up its rows, and goes on from where they stand when it can."""
+        row = claim.row
+        specs, held = await self._on_engine(self._batch.suspend, sorted(claim.numbers))
+        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        if row.over:  # cancelled meanwhile: it leaves as any other
+            return
+        fresh = {number: next(self._row_numbers) for number in sorted(claim.numbers)}
+        forced = {number: self._forced.pop(number, ()) for number in fresh}
+        for part in row.choices:
+            if part.number in fresh:
+                del self._running[part.number]
+                part.number = fresh[part.number]
+        self._rations.suspend(claim, [renumbered(spec, fresh, forced) for spec in specs])
+        self._trace.emit("row.suspended", row.ticket, rows=len(fresh), tokens=row.sampled)
+        self._deliver()
+
+    async def _step(self, joining: list[Claim]) -> None:
+        for claim in joining:
+            for choice in claim.row.choices:
+                if choice.number in claim.numbers:
+                    self._running[choice.number] = (claim.row, choice)
         forced, self._forced = self._forced, {}
-        specs = [spec for row in joining for spec in row.specs()]
-        turn, held = await self._on_engine(self._run_step, specs, forced)
+        specs = [spec for claim in joining for spec in claim.specs]
+        cache_bytes = self._rations.cache_limit_bytes
+        turn, held = await self._on_engine(self._run_step, specs, forced, cache_bytes)
+        if turn.kind == "decode":
+            self._rations.stepped()
         self._after(turn, held)
         if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
             await self._measure()
 
     def _run_step(
-        self, joining: list[RowSpec], forced: dict[int, tuple[int, ...]]
+        self, joining: list[RowSpec], forced: dict[int, tuple[int, ...]], cache_bytes: int
     ) -> tuple[Turn, Held]:
+        self._batch.limit_cache(cache_bytes)
         return self._batch.step(joining, forced), self._batch.held()
 
     async def _on_engine(self, fn: Callable[..., T], *args: Any) -> T:
@@ -290,7 +315,8 @@ class Model:
             row, _ = self._running[scored.row]
             self._emit_all(row, row.on_prompt_scores(scored))
         for number, cached_tokens in turn.completed:
-            self._on_prompt(self._running[number][0], cached_tokens)
+            if self._rations.completed(number):
+                self._on_prompt(self._running[number][0], cached_tokens)
         for drawn in result.tokens:
             row, choice = self._running[drawn.row]
             self._emit_all(row, row.on_token(choice, drawn))
@@ -352,7 +378,8 @@ class Model:
         self._items += ((row.ticket, item) for item in items)
 
     def _deliver(self) -> None:
-        self._figures = attrs.evolve(self._figures, running_rows=len(self._running))
+        use = self._rations.use(self._figures.cache.bytes)
+        self._figures = attrs.evolve(self._figures, running_rows=len(self._running), use=use)
         if self._items or self._figures != self._published:
             items, self._items = tuple(self._items), []
             self._published = self._figures
@@ -364,8 +391,3 @@ class Model:
             f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, "
             f"{len(self._running)} rows, {len(self._leaving)} leaving>"
         )
-
-
-def _may_be_held(request: InferenceRequest) -> bool:
-    """Whether its answers may have to follow a grammar."""
-    return request.constraint is not None or request.tools is not None

@@ -135,6 +135,10 @@ class ReadingRow:
             )
         return events
 
+    def cut_short(self) -> list[Event]:
+        """There is no part of a reading."""
+        return []
+
     def on_prompt(self) -> list[Event]:
         """Nothing is told of a prompt."""
         return []

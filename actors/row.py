@@ -10,8 +10,10 @@ from headrace.actors.answering import Built
 from headrace.actors.choice import Choice
 from headrace.actors.echo import Echo
 from headrace.actors.messages import Prepared, Ticket
-from headrace.runtime.contracts import Delta, Event, Finished, InferenceRequest, Usage
+from headrace.runtime.contracts import Delta, Event, Finished, InferenceRequest, Usage, Warning_
 from headrace.runtime.ports import PromptScores, RowRead, RowSpec, RowToken, Tokenizer, TokenScores
+
+STOPPED_EARLY = Warning_("stopped_early", "there was no memory left to go on")
 
 
 @attrs.define(eq=False)
@@ -101,6 +103,15 @@ class Row:
                 events += choice.end_unsaid()
             events.append(self._finished())
         return events
+
+    def cut_short(self) -> list[Event]:
+        if not self.sampled:
+            return []
+        events = list[Event]()
+        for choice in self.choices:
+            if choice.ended is None:
+                events += choice.end_unsaid()
+        return [*events, attrs.evolve(self._finished(), warnings=(STOPPED_EARLY,))]
 
     def on_read(self, choice: Choice, read: RowRead) -> list[Event]:
         raise ValueError(f"a row that generates was read: {read.row}")

@@ -14,9 +14,9 @@ class Part(Protocol):
     """One row of the engine, which calls it `number`."""
 
     leaving: bool
+    # Another after it was suspended.
+    number: int
 
-    @property
-    def number(self) -> int: ...
     @property
     def ended(self) -> object:
         """Something true once the client has been told all of it."""
@@ -53,4 +53,8 @@ class BatchRow(Protocol):
     def on_prompt_scores(self, found: PromptScores) -> list[Event]: ...
     def on_prompt(self) -> list[Event]: ...
     def on_token(self, part: Any, drawn: RowToken) -> list[Event]: ...
+    def cut_short(self) -> list[Event]:
+        """There is no memory for it to go on: what it has said is its answer. Nothing where it
+        has said nothing."""
+
     def on_read(self, part: Any, read: RowRead) -> list[Event]: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 
 from headrace.actors.life import EngineLimits
+from headrace.actors.ledger import Allot
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -99,7 +100,7 @@ ITEMS = Codec(
         Failed,
     )
 )
-TO_WORKER = Codec((Begin, Prepare, PrepareEmbedding, PrepareDecision, Submit, Cancel))
+TO_WORKER = Codec((Begin, Prepare, PrepareEmbedding, PrepareDecision, Submit, Cancel, Allot))
 FROM_WORKER = Codec((Ready, NotLoaded, Beat, DeliveryFrame))
 
 

@@ -34,6 +34,8 @@ class Footprint:
     token_bytes: int = 0
     score_bytes: int = 0
     context_bytes: int = 0
+    # What a row takes while its next token is chosen.
+    logits_bytes: int = 0
     # Whether rows decode in one batch, padded to the longest.
     together: bool = False
 
@@ -66,16 +68,20 @@ class Footprint:
         computed = chunk * (self.token_bytes + self.score_bytes * context_tokens)
         return kept + computed + self.context_bytes * context_tokens
 
-    def lone_bytes(self, context_tokens: int, chunk_tokens: int) -> int:
-        """All that one row of this length takes at its worst moment, weights left out."""
-        return self.row_bytes(context_tokens) + self.prefill_bytes(chunk_tokens, context_tokens)
+    def lone_bytes(self, context_tokens: int, chunk_tokens: int, rows: int = 1) -> int:
+        """All that the rows of one request, each of this length, take at their worst moment,
+        weights left out."""
+        computing = self.prefill_bytes(chunk_tokens, context_tokens)
+        return rows * self.row_bytes(context_tokens) + max(computing, rows * self.logits_bytes)
 
-    def longest(self, room_bytes: int, chunk_tokens: int, limit_tokens: int) -> int:
-        """The longest row, up to the limit, for which there is room; 0 if there is none."""
+    def longest(
+        self, room_bytes: int, chunk_tokens: int, limit_tokens: int, rows: int = 1
+    ) -> int:
+        """The longest such rows, up to the limit, for which there is room; 0 if there are none."""
         low, high = 0, limit_tokens
         while low < high:
             middle = (low + high + 1) // 2
-            if self.lone_bytes(middle, chunk_tokens) <= room_bytes:
+            if self.lone_bytes(middle, chunk_tokens, rows) <= room_bytes:
                 low = middle
             else:
                 high = middle - 1

@@ -21,6 +21,8 @@ HIDDEN_COPIES, WIDE_COPIES = 9, 3
 # A layer's keys and values are copied when there is no room for more, and half of them once more
 # for the product with them.
 LAYER_COPIES = 1.5
+# Logits are float32 whatever the model computes in.
+LOGITS_COPIES = 2
 FLOAT32_BYTES = 4
 # Tokens by which mlx-lm's caches grow.
 STEP_TOKENS = 256
@@ -65,5 +67,6 @@ def expected(config: Config, value_bytes: int, needs: Needs) -> Footprint:
         token_bytes=needs.token_bytes,
         score_bytes=needs.score_bytes,
         context_bytes=int(LAYER_COPIES * per_token) // layers,
+        logits_bytes=LOGITS_COPIES * facts.vocab_size(config) * FLOAT32_BYTES,
         together=True,
     )
