@@ -1,5 +1,5 @@
-"""The default model in a worker of its own: it stands still while it loads, runs out of memory in
-the middle of eight streams, is killed, and each time it is there again without being asked."""
+"""The default model in a worker of its own: it stands still while it loads, and then has no memory
+in the middle of eight streams. Each time it is there again without being asked."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from headrace.runtime.testing.workers import WorkerSite, open_provided
 LOAD_SECONDS = 8.0
 READY_SECONDS = 90.0
 QUESTION: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
-# Room for what is being computed, and not for longer caches.
-ROOM_BYTES = 1 << 20
+# For what is small; what a prompt of so many words takes is ten times as much.
+ROOM_BYTES = 8 << 20
+LONG_PROMPT = "time " * 1500
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ async def ready_again(site: WorkerSite, after: int) -> None:
 
 
 def starve(pid: int) -> None:
-    """Let the process have hardly more memory than it has."""
+    """Let the process have hardly more memory than it has; MLX on a CPU dies of asking for more."""
     used = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + ROOM_BYTES
     resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
@@ -71,7 +72,7 @@ async def frozen_while_it_loads(site: WorkerSite) -> None:
     await ready_again(site, pid)
 
 
-async def faulty_amid_eight_streams(site: WorkerSite, fault: str) -> None:
+async def starved_amid_eight_streams(site: WorkerSite) -> None:
     body = {"prompt": "One, two,", "stream": True, "ignore_eos": True, "max_tokens": 1000}
     completion = http("POST", "/v1/completions", json.dumps(body).encode())
     asked = [chat("Count.", stream=True, ignore_eos=True, max_tokens=1000), completion] * 4
@@ -90,10 +91,8 @@ async def faulty_amid_eight_streams(site: WorkerSite, fault: str) -> None:
             with trio.fail_after(30):
                 await caller.read_until(b'"index":0')
         pid = site.pid(DEFAULT_MODEL)
-        if fault == "starved":
-            starve(pid)
-        else:
-            site.kill(DEFAULT_MODEL, signal.SIGKILL)
+        starve(pid)
+        dialled.start_soon(site.call, chat(LONG_PROMPT, max_tokens=5))
         dialled.cancel_scope.deadline = trio.current_time() + 60
         for caller in callers:
             dialled.start_soon(read, caller)
@@ -107,15 +106,14 @@ async def faulty_amid_eight_streams(site: WorkerSite, fault: str) -> None:
     await ready_again(site, pid)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on another's address space")
 async def test_it_comes_back_from_every_fault_as_it_was(provided: Provision) -> None:
     async with open_provided(provided, loaded=False, in_process=False) as site:
         await frozen_while_it_loads(site)
         before = await said(site)
-        await faulty_amid_eight_streams(site, "starved")
+        await starved_amid_eight_streams(site)
         assert site.model(DEFAULT_MODEL).worker.exit_signal in (signal.SIGSEGV, signal.SIGABRT)
-        await faulty_amid_eight_streams(site, "killed")
-        assert site.model(DEFAULT_MODEL).worker.exit_signal == signal.SIGKILL
-        assert site.model(DEFAULT_MODEL).worker.restarts == 3
+        assert site.model(DEFAULT_MODEL).worker.restarts == 2
         assert await said(site) == before
         await site.idle(within=10.0)
