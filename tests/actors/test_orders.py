@@ -25,7 +25,7 @@ PLACES = {"/models/a": "a", "./a": "a", "owner/b": "b", "/models/b": "b"}
 
 def models(*names: str, **changed: Any) -> ScriptedLoader:
     made = [
-        ScriptedModel(**{"id": name, "weights_bytes": WEIGHTS, "kv_bytes_per_token": 0} | changed)
+        ScriptedModel(id=name, weights_bytes=WEIGHTS, kv_bytes_per_token=0, **changed)
         for name in names
     ]
     return ScriptedLoader(*made, device=ScriptedDevice())
