@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import attrs
 
-from headrace.actors.life import EngineLimits
 from headrace.actors.ledger import Allot
+from headrace.actors.life import EngineLimits
 from headrace.actors.messages import (
     Cancel,
     Decoding,
