@@ -4,7 +4,7 @@
 PORT ?= 8080
 MODEL ?=
 ARGS ?=
-SEEDS ?= 1000
+SEEDS ?= 10000
 MINUTES ?= 5
 # Processes that share the test files. Each may serve the real model, so more need memory too.
 JOBS ?= 2
@@ -41,7 +41,7 @@ ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
 # For the kernel alone: handlers above it are async because their callers are.
 ASYNC_KERNEL_RULES := ASYNC910
 
-.PHONY: help venv test check lint types async format serve bench explore soak slow lock clean
+.PHONY: help venv test check lint types async format serve bench explore stories soak slow lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -76,8 +76,11 @@ bench: $(DEV)  ## measure, with the real model; BENCH=bench/x.py for one script
 	@test -n "$(BENCH)" || { echo "there is no script in bench/" >&2; exit 2; }
 	@for script in $(BENCH); do echo "== $$script"; $(BIN)/python $$script $(ARGS) || exit 1; done
 
-explore: $(DEV)  ## run many more schedules of the explored scenarios: SEEDS=1000
-	EXPLORE=1 $(BIN)/pytest -m explore --seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
+explore: $(DEV)  ## run SEEDS=10000 schedules of the small scenarios on all cores
+	$(BIN)/python -m headrace.runtime.testing.exploring --seeds $(SEEDS) --report build/explored.json $(ARGS)
+
+stories: $(DEV)  ## run the explored tests with more seeds each: SEEDS=1000
+	EXPLORE=1 $(BIN)/pytest -m explore --explore-seeds $(SEEDS) --timeout 3600 -o faulthandler_timeout=3600 $(ARGS)
 
 soak: $(DEV)  ## real clients, faults and drops for MINUTES=5; fails if anything is not as promised
 	PYTHONPATH=bench $(BIN)/python -m soak --minutes $(MINUTES) $(ARGS)

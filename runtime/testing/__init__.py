@@ -13,7 +13,7 @@ from headrace.runtime.testing.sweep import CancelAt, cancelled_at, sweep
 if TYPE_CHECKING:
     from headrace.runtime.testing.choices import Choices
     from headrace.runtime.testing.device import AllocationFailed, ScriptedDevice
-    from headrace.runtime.testing.hooks import Hook, Hooks, raising
+    from headrace.runtime.testing.hooks import Hook, Hooks, joining, jumping, killing, raising
     from headrace.runtime.testing.inline import InlineThread, inline_threads
     from headrace.runtime.testing.leaks import Baseline, objects, tasks
     from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from headrace.runtime.testing.script import Script, ScriptedFault
     from headrace.runtime.testing.scripted import Call, PortMisuse, ScriptedEngine, Timings
+    from headrace.runtime.testing.story import Story
     from headrace.runtime.testing.tokens import ScriptedTokenizer
 else:
     _MODULES = {
@@ -53,7 +54,11 @@ else:
         "explore": "schedule",
         "inline_threads": "inline",
         "objects": "leaks",
+        "joining": "hooks",
+        "jumping": "hooks",
+        "killing": "hooks",
         "raising": "hooks",
+        "Story": "story",
         "replay": "schedule",
         "scheduled_by": "schedule",
         "seeded": "schedule",
@@ -88,10 +93,14 @@ __all__ = [
     "ScriptedLoader",
     "ScriptedModel",
     "ScriptedTokenizer",
+    "Story",
     "Timings",
     "cancelled_at",
     "explore",
     "inline_threads",
+    "joining",
+    "jumping",
+    "killing",
     "objects",
     "raising",
     "replay",

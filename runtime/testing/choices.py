@@ -15,10 +15,14 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Draws by seed; or plays `prefix` and takes the plainest choice from then on."""
+    """Draws by seed, at most `keep` times; or plays `prefix`. From then on it takes the plainest
+    choice."""
 
-    def __init__(self, seed: int | None = None, *, prefix: Sequence[int] = ()) -> None:
+    def __init__(
+        self, seed: int | None = None, *, prefix: Sequence[int] = (), keep: int | None = None
+    ) -> None:
         self.seed = seed
+        self.keep = keep
         # Index drawn at each choice point so far.
         self.taken: list[int] = []
         self._prefix = tuple(prefix)
@@ -32,7 +36,8 @@ class Choices:
         if at < len(self._prefix):
             index = min(self._prefix[at], count - 1)
         else:
-            index = 0 if self._random is None else int(self._random() * count)
+            plain = self._random is None or (self.keep is not None and at >= self.keep)
+            index = 0 if plain or self._random is None else int(self._random() * count)
         self.taken.append(index)
         return index
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
+import trio
 
-from headrace.runtime.ports import StepResult
+from headrace.runtime.ports import RowToken, StepResult
+
+if TYPE_CHECKING:
+    import trio.testing
 
 StepKind: TypeAlias = Literal["prefill", "decode"]
-# Runs at the start of its step. It may cancel a scope, raise in the step's place, let the device
-# hang, or return a result that replaces the step's own; the step then computes nothing.
+# Runs at the start of its step. It may cancel a scope (`scope.cancel`), hang up a client
+# (`caller.hang_up`), let the device hang (`device.hang`), raise in the step's place, or return a
+# result that replaces the step's own; the step then computes nothing.
 Hook: TypeAlias = Callable[[], StepResult | None]
 
 
@@ -57,5 +62,30 @@ def raising(error: Exception) -> Hook:
 
     def hook() -> StepResult | None:
         raise error
+
+    return hook
+
+
+def killing() -> Hook:
+    """A hook that kills the model: the step answers for a row that does not exist, which no owner
+    can contain. All that is in the model is lost, and it is started again."""
+    garbage = StepResult(tokens=(RowToken(-1, 0),))
+    return lambda: garbage
+
+
+def joining(nursery: trio.Nursery, work: Callable[..., Awaitable[Any]], *args: Any) -> Hook:
+    """A hook that starts `work(*args)`, such as another request that meets this step."""
+
+    def hook() -> None:
+        nursery.start_soon(work, *args)
+
+    return hook
+
+
+def jumping(clock: trio.testing.MockClock, seconds: float) -> Hook:
+    """A hook that lets the clock jump, as that of a machine does that was asleep."""
+
+    def hook() -> None:
+        clock.jump(seconds)
 
     return hook

@@ -35,10 +35,16 @@ class Observed(Protocol):
     def statistics(self) -> Gauges: ...
 
 
+# pytest-trio runs each test, and each fixture, as a task of its own.
+_HARNESS = ("<test ", "<fixture ")
+
+
 def tasks() -> Counter[str]:
-    """How many tasks of each name live in this run, trio's own left out."""
+    """How many tasks of each name live in this run, those of trio and of pytest-trio left out."""
     main = trio.lowlevel.current_root_task()
-    return Counter(task.name for task in _below(main)) if main is not None else Counter()
+    if main is None:
+        return Counter()
+    return Counter(task.name for task in _below(main) if not task.name.startswith(_HARNESS))
 
 
 def _below(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:

@@ -15,6 +15,7 @@ from headrace.runtime.testing.leaks import Baseline
 from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
 from headrace.runtime.testing.runtime import open_scripted
 from headrace.runtime.testing.scripted import ScriptedEngine
+from headrace.runtime.testing.story import Story
 
 
 @attrs.define
@@ -37,6 +38,10 @@ class Scene:
     def engine(self) -> ScriptedEngine:
         return self.model.engine
 
+    def story(self, ticket: str | None = None) -> Story:
+        """What happened, for assertions; of one ticket, or all of it."""
+        return Story.of(self.runtime.trace, ticket)
+
     def trace(self) -> list[str]:
         """What happened, as lines: equal for equal choices."""
         return [str(event) for event in self.runtime.trace.events()]
@@ -44,10 +49,13 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(
-    model: ScriptedModel | None = None, settings: Settings | None = None
+    model: ScriptedModel | None = None,
+    settings: Settings | None = None,
+    *,
+    memory_bytes: int | None = None,
 ) -> AsyncIterator[Scene]:
     loader = ScriptedLoader(model if model is not None else ScriptedModel())
-    async with open_scripted(loader, settings) as runtime:
+    async with open_scripted(loader, settings, memory_bytes=memory_bytes) as runtime:
         await runtime.load(loader.model.id)
         await trio.testing.wait_all_tasks_blocked()
         yield Scene(runtime, loader, Baseline.of(runtime, loader.model.engines))

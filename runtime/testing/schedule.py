@@ -28,13 +28,22 @@ STUCK_SECONDS = 86_400.0
 
 
 class ScheduleFailed(AssertionError):
-    """A schedule broke the scenario; the cause says how, `seed` and `taken` play it again."""
+    """A schedule broke the scenario; the cause says how, and `again` is the line that plays it
+    again. `taken` are its choices; of a seed's own no more than `keep` are needed."""
 
-    def __init__(self, seed: int | None, taken: tuple[int, ...], why: str) -> None:
-        again = f"replay(scenario, seed={seed})" if seed is not None else "replay(scenario, ...)"
-        super().__init__(f"{why} (seed {seed}, {len(taken)} choices); play it again by {again}")
-        self.seed = seed
-        self.taken = taken
+    def __init__(self, choices: Choices, why: str) -> None:
+        self.seed = choices.seed
+        self.keep = choices.keep
+        self.taken = tuple(choices.taken)
+        self.why = why
+        super().__init__(f"{why} ({len(self.taken)} choices); play it again by {self.again}")
+
+    @property
+    def again(self) -> str:
+        if self.seed is None:
+            return f"replay(scenario, taken={list(self.taken)})"
+        keep = "" if self.keep is None else f", keep={self.keep}"
+        return f"replay(scenario, seed={self.seed}{keep})"
 
 
 @attrs.frozen
@@ -80,17 +89,25 @@ def seeded(seed: int) -> Any:
     return scheduled_by(Choices(seed))
 
 
-def replay(scenario: Scenario, *, seed: int | None = None, taken: Iterable[int] = ()) -> Any:
+def replay(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    keep: int | None = None,
+    taken: Iterable[int] = (),
+) -> Any:
     """Run one schedule on a virtual clock, and return the scenario's trace.
 
-    Gives the scenario's own exception as the cause of `ScheduleFailed`, also for a run that is
-    stuck: one in which nothing but this limit has a deadline any more.
+    `keep` choices are the seed's own, and the plainest from then on. Gives the scenario's own
+    exception as the cause of `ScheduleFailed`, also for a run that is stuck: one in which nothing
+    but this limit has a deadline any more.
     """
-    return _play(scenario, Choices(seed, prefix=tuple(taken)))
+    return _play(scenario, Choices(seed, prefix=tuple(taken), keep=keep))
 
 
 def explore(scenario: Scenario, seeds: Iterable[int], *, twice: bool = False) -> Exploration:
-    """Run the scenario under the schedule of each seed; the first that fails ends it.
+    """Run the scenario under the schedule of each seed; the first that fails ends it, reduced to
+    a short prefix of its choices.
 
     With `twice` each schedule is played two times and must give the same trace.
     """
@@ -98,12 +115,52 @@ def explore(scenario: Scenario, seeds: Iterable[int], *, twice: bool = False) ->
     started = time.perf_counter()
     for seed in seeds:
         choices = Choices(seed)
-        trace = _play(scenario, choices)
+        try:
+            trace = _play(scenario, choices)
+        except ScheduleFailed as failure:
+            shorter = shrunk(scenario, failure)
+            raise shorter from shorter.__cause__
         if twice:
             _compare(scenario, choices, trace)
         schedules += 1
         most = max(most, len(choices.taken))
     return Exploration(schedules, most, time.perf_counter() - started)
+
+
+def shrunk(scenario: Scenario, failure: ScheduleFailed) -> ScheduleFailed:
+    """The failure with as few of its seed's choices as were found to do: by doubling from none,
+    then by halving. With one choice less the run passes, or fails in another way."""
+    passes, fails, size = -1, len(failure.taken), 0
+    found = failure
+    while size < fails:
+        shorter = _failing(scenario, failure, size)
+        if shorter is not None:
+            found, fails = shorter, size
+            break
+        passes, size = size, max(1, 2 * size)
+    while fails - passes > 1:
+        middle = (passes + fails) // 2
+        shorter = _failing(scenario, failure, middle)
+        if shorter is None:
+            passes = middle
+        else:
+            found, fails = shorter, middle
+    return found
+
+
+def _failing(scenario: Scenario, failure: ScheduleFailed, keep: int) -> ScheduleFailed | None:
+    """How the run fails with so many of the seed's choices; None where it does not, or fails for
+    another cause."""
+    try:
+        replay(scenario, seed=failure.seed, keep=keep)
+    except ScheduleFailed as shorter:
+        return shorter if _kinds(shorter) == _kinds(failure) else None
+    return None
+
+
+def _kinds(failure: ScheduleFailed) -> set[str]:
+    """What was raised, without words that may differ from run to run."""
+    return {type(leaf).__name__ for leaf in leaves(failure.__cause__ or failure)}
 
 
 def _play(scenario: Scenario, choices: Choices) -> Any:
@@ -117,7 +174,7 @@ def _play(scenario: Scenario, choices: Choices) -> Any:
             return trio.run(bounded, clock=clock)
         except Exception as error:
             why = "; ".join(_first_line(leaf) for leaf in leaves(error))
-            raise ScheduleFailed(choices.seed, tuple(choices.taken), why) from error
+            raise ScheduleFailed(choices, why) from error
 
 
 def _compare(scenario: Scenario, first: Choices, trace: Any) -> None:
@@ -125,7 +182,7 @@ def _compare(scenario: Scenario, first: Choices, trace: Any) -> None:
     other = _play(scenario, again)
     if other != trace or again.taken != first.taken:
         why = f"two runs of one seed differ: {_difference(trace, other)}"
-        raise ScheduleFailed(first.seed, tuple(first.taken), why)
+        raise ScheduleFailed(first, why)
 
 
 def _first_line(error: BaseException) -> str:

@@ -137,7 +137,7 @@ class TestExplore:
         found = caught.value
         assert isinstance(found.__cause__, ExceptionGroup | AssertionError)
         with pytest.raises(ScheduleFailed) as again:
-            replay(lost_update, seed=found.seed)
+            replay(lost_update, seed=found.seed, keep=found.keep)
         assert again.value.taken == found.taken
         with pytest.raises(ScheduleFailed):
             replay(lost_update, taken=found.taken)
@@ -169,3 +169,51 @@ class TestExplore:
 
         with pytest.raises(ScheduleFailed, match="at 1 'run 1' and 'run 2'"):
             explore(drifts, [0], twice=True)
+
+
+async def opens_in_time(choices: Choices) -> None:
+    """Fails if of the first twelve choices the third is 1 and the seventh is 2 or more."""
+    drawn = [choices.below(4) for _ in range(12)]
+    for _ in range(200):
+        choices.below(10)
+    assert not (drawn[2] == 1 and drawn[6] >= 2), "the gate was shut"
+
+
+class TestShrinking:
+    def test_keeps_no_more_of_a_seed_than_is_needed(self) -> None:
+        with pytest.raises(ScheduleFailed, match="the gate was shut") as caught:
+            explore(opens_in_time, range(1000))
+        found = caught.value
+        # Seven of the scenario's, and what trio chooses before it begins.
+        assert found.keep is not None
+        assert 7 <= found.keep <= 9
+        assert set(found.taken[found.keep :]) == {0}
+        with pytest.raises(ScheduleFailed):
+            replay(opens_in_time, seed=found.seed, keep=found.keep)
+        replay(opens_in_time, seed=found.seed, keep=found.keep - 1)
+
+    def test_prints_the_line_that_plays_it_again(self) -> None:
+        with pytest.raises(ScheduleFailed) as caught:
+            explore(opens_in_time, range(1000))
+        line = str(caught.value).partition("play it again by ")[2]
+        with pytest.raises(ScheduleFailed, match="the gate was shut"):
+            eval(line, {"replay": replay, "scenario": opens_in_time})
+
+    def test_does_not_take_another_failure_for_the_same(self) -> None:
+        async def fails_in_two_ways(choices: Choices) -> None:
+            drawn = [choices.below(4) for _ in range(4)]
+            if drawn == [0, 0, 0, 0]:
+                raise KeyError("the plainest run has a fault of its own")
+            assert drawn[3] != 3
+
+        with pytest.raises(ScheduleFailed, match="AssertionError") as caught:
+            explore(fails_in_two_ways, range(1000))
+        assert 3 in caught.value.taken
+
+    def test_a_failure_of_every_run_needs_no_choice_at_all(self) -> None:
+        async def always(choices: Choices) -> None:
+            raise ValueError(choices.below(5))
+
+        with pytest.raises(ScheduleFailed) as caught:
+            explore(always, [3])
+        assert caught.value.again == "replay(scenario, seed=3, keep=0)"
