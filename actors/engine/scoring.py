@@ -34,7 +34,7 @@ def scores_of_all(
 ) -> list[TokenScores]:
     """The same for many places of a prompt at once: logits (T, V) and the token of each place."""
     total = mx.logsumexp(logits, axis=-1, keepdims=True)
-    chosen = mx.take_along_axis(logits, mx.array(tokens)[:, None], axis=-1) - total
+    chosen = mx.take_along_axis(logits, mx.array(list(tokens))[:, None], axis=-1) - total
     found = mx.argpartition(-logits, max(alternatives - 1, 0), axis=-1)[:, :alternatives]
     likeliest = mx.take_along_axis(logits, found, axis=-1) - total
     columns: list[Any] = [chosen[:, 0].tolist(), found.tolist(), likeliest.tolist()]

@@ -148,9 +148,8 @@ def test_a_group_has_a_place_as_long_as_one_of_it_is_there(
             waitlist.leave(inside[group].pop(), float(number))
         waiting = sum(bool(tickets) for tickets in inside.values())
         assert waitlist.statistics().waiting == waiting
-    for group in inside.values():
-        for ticket in group:
-            waitlist.leave(ticket, 99.0)
+    for ticket in (ticket for tickets in inside.values() for ticket in tickets):
+        waitlist.leave(ticket, 99.0)
     assert waitlist.statistics().waiting == 0
     assert [waitlist.enter(f"x{n}") for n in range(rows + queue + 1)] == [
         *[True] * (rows + queue),
