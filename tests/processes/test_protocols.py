@@ -45,6 +45,25 @@ def openai_answer(reply: Reply) -> None:
     assert error["details"] == {"state": "restarting"}
 
 
+def anthropic_frame(reply: Reply) -> None:
+    """One `error` event as the last, and no `message_stop`."""
+    names = [frame.splitlines()[0] for frame in reply.frames]
+    assert names.count("event: error") == 1
+    assert "event: message_stop" not in names
+    assert names[-1] == "event: error"
+    anthropic_error(json.loads(reply.frames[-1].splitlines()[1].removeprefix("data: ")))
+
+
+def anthropic_answer(reply: Reply) -> None:
+    anthropic_error(reply.json)
+    assert reply.json["error"]["details"] == {"state": "restarting"}
+
+
+def anthropic_error(body: Any) -> None:
+    assert body["type"] == "error"
+    assert (body["error"]["type"], body["error"]["code"]) == ("api_error", CODE)
+
+
 @attrs.frozen
 class Protocol:
     """`fields` ask for text without end; `first` is in a stream as soon as some has come.
@@ -63,15 +82,17 @@ class Protocol:
         return http("POST", self.path, json.dumps(body).encode())
 
 
+MESSAGES = {"messages": [{"role": "user", "content": "Hi"}]}
 PROTOCOLS = (
-    Protocol(
-        "/v1/chat/completions",
-        {"messages": [{"role": "user", "content": "Hi"}]},
-        b'"content":"A',
-        openai_frame,
-        openai_answer,
-    ),
+    Protocol("/v1/chat/completions", MESSAGES, b'"content":"A', openai_frame, openai_answer),
     Protocol("/v1/completions", {"prompt": "Hi"}, b'"text":"A', openai_frame, openai_answer),
+    Protocol(
+        "/v1/messages",
+        {**MESSAGES, "max_tokens": 4000},
+        b'"text":"A',
+        anthropic_frame,
+        anthropic_answer,
+    ),
 )
 
 
