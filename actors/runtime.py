@@ -12,12 +12,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
+import attrs
 import trio
 
 from headrace.actors.admission import Admission, CloseToNew
-from headrace.actors.counting import Counted, count
+from headrace.actors.background import Background
 from headrace.actors.catalogue import Catalogue
+from headrace.actors.counting import Counted, count
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
+from headrace.actors.history import History, open_store
 from headrace.actors.life import EngineLimits
 from headrace.actors.lives import CLOSING, Runner
 from headrace.actors.messages import Ticket
@@ -51,12 +54,16 @@ class Runtime:
         self,
         settings: Settings,
         stages: Stages,
+        history: History,
         catalogue: Catalogue,
         nursery: trio.Nursery,
     ) -> None:
         self.settings = settings
         self.trace = stages.trace
         self.registry = stages.registry
+        # Responses that were asked to be kept, and runs that no connection holds.
+        self.history = history
+        self.background = Background(nursery, settings.max_rows + settings.queue_limit)
         self._admission = stages.admission
         self._stages = stages
         self._catalogue = catalogue
@@ -222,11 +229,17 @@ class Runtime:
     # ---- reports -------------------------------------------------------------------------
 
     def statistics(self) -> Statistics:
-        models = self.registry.reports(self._admission.waiting, self.settings.max_rows)
-        totals = self.registry.totals()
+        admission = self._admission
+        models = tuple(
+            attrs.evolve(model, safe_context=admission.safe_context(model.info))
+            if model.info is not None
+            else model
+            for model in self.registry.reports(admission.waiting, self.settings.max_rows)
+        )
+        totals, ledger = self.registry.totals(), admission.ledger()
         return Statistics(
             requests_in_flight=len(self._live),
-            queue_depth=self._admission.queue_depth(),
+            queue_depth=admission.queue_depth() + ledger.held_back,
             rows_running=sum(model.batch.running_rows for model in models),
             leases=sum(model.leases for model in models),
             kv_bytes=sum(model.batch.kv_bytes for model in models),
@@ -236,6 +249,7 @@ class Runtime:
             cancelled_total=dict(self._cancelled),
             models=models,
             budget_bytes=self.registry.budget_bytes,
+            ledger=ledger,
             current=self.registry.current,
             draining=self.draining,
         )
@@ -261,24 +275,33 @@ async def open_runtime(
         provision = await trio.to_thread.run_sync(provide, settings)
     models = provision.models
     trace = Trace()
+    admission = Admission(
+        settings.max_rows,
+        settings.queue_limit,
+        trace,
+        memory_bytes=provision.memory_bytes,
+        chunk_tokens=settings.prefill_chunk_tokens,
+    )
     registry = Registry(
         models,
         _names(settings, provision),
         _runner(settings, provision, threads, trace),
+        admission,
         budget_bytes=provision.budget_bytes,
         restarts=partial(RestartBudget, settings.restart_limit, settings.restart_period_s),
         end_seconds=settings.step_timeout_s + SEAT_MARGIN_SECONDS,
         idle_seconds=settings.idle_unload_s,
         trace=trace,
     )
-    admission = Admission(settings.max_rows, settings.queue_limit, trace)
     waits = Limits(settings.queue_timeout_s or math.inf, settings.request_timeout_s or math.inf)
+    history = History(await open_store(settings), threads, trace)
     async with trio.open_nursery() as nursery:
         # Their mailboxes exist from the start, so nothing told early is lost.
         nursery.start_soon(registry.serve, name="registry")  # noqa: ASYNC113
         nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
+        nursery.start_soon(history.serve, name="history")  # noqa: ASYNC113
         stages = Stages(registry, admission, waits, trace)
-        runtime = Runtime(settings, stages, Catalogue(provision.look, trace), nursery)
+        runtime = Runtime(settings, stages, history, Catalogue(provision.look, trace), nursery)
         for spec in models[: provision.preload]:
             nursery.start_soon(_preload, registry, spec.id)
         try:
@@ -289,6 +312,7 @@ async def open_runtime(
             runtime.end_all(CLOSING)
             with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
                 await runtime.wait_released()
+                await runtime.background.wait_ended()
             runtime.closed = True
             nursery.cancel_scope.cancel()
 
@@ -310,6 +334,7 @@ def _runner(
         settings.prefill_chunk_s,
         settings.step_timeout_s,
         cache_bytes=min(settings.prompt_cache_bytes, provision.budget_bytes // CACHE_SHARE),
+        rationed=True,
     )
     # An embedding program has one process, unless it asks for more.
     if settings.in_process is not False:

@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import admin, anthropic, readings, routes
+from headrace.http import admin, anthropic, readings, responses, routes
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -46,6 +46,13 @@ ROUTES = (
     Route("POST", "/v1/embeddings", readings.embeddings),
     Route("POST", "/v1/decisions", readings.decisions),
     Route("POST", "/v1/systemone", readings.system_one),
+    Route("POST", "/v1/responses", responses.create),
+    Route("POST", "/v1/responses/input_tokens", responses.count_input),
+    Route("POST", "/v1/responses/compact", responses.compact),
+    Route("GET", "/v1/responses/<name>", responses.retrieve),
+    Route("DELETE", "/v1/responses/<name>", responses.delete),
+    Route("POST", "/v1/responses/<name>/cancel", responses.cancel),
+    Route("GET", "/v1/responses/<name>/input_items", responses.input_items),
     Route("GET", "/v1/models", routes.list_models),
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),

@@ -11,6 +11,7 @@ import attrs
 from headrace.actors.runtime import Runtime
 from headrace.http.access import Policy
 from headrace.http.bodies import BodyLimits
+from headrace.http.kept import Kept
 from headrace.http.live import LiveExchanges
 from headrace.http.metrics import Metrics
 from headrace.runtime.settings import Settings
@@ -29,6 +30,7 @@ class Edge:
     body_limits: BodyLimits
     upload_limits: BodyLimits
     metrics: Metrics
+    kept: Kept
     live: LiveExchanges = attrs.field(factory=LiveExchanges)
     # In Unix seconds.
     started_at: float = attrs.field(factory=time.time)
@@ -38,7 +40,15 @@ class Edge:
         settings = runtime.settings
         limits = BodyLimits(settings.max_body_bytes, settings.body_idle_s, settings.body_total_s)
         uploads = attrs.evolve(limits, most_bytes=settings.max_upload_bytes)
-        return cls(runtime, endpoints, policy_of(settings), limits, uploads, Metrics(runtime))
+        return cls(
+            runtime,
+            endpoints,
+            policy_of(settings),
+            limits,
+            uploads,
+            Metrics(runtime),
+            Kept(runtime.history),
+        )
 
     @property
     def pools(self) -> bool:

@@ -29,7 +29,7 @@ CAPABILITIES = {
     "chat_completions": True,
     "completions": True,
     "messages": True,
-    "responses": False,
+    "responses": True,
     "embeddings": False,
     "decisions": False,
     "streaming": True,
@@ -75,7 +75,7 @@ def row(
         "context_window": window,
         "max_model_len": window,
         "max_input_tokens": window,
-        "max_safe_context": window,
+        "max_safe_context": model.safe_context,
         "capabilities": capabilities(model.info, pools=pools),
         "gen_defaults": gen_defaults(model.info),
         "size_bytes": model.bytes or None,
@@ -91,6 +91,7 @@ def capabilities(info: ModelInfo | None, *, pools: bool = False) -> dict[str, bo
         "decisions": chats,
         "chat_completions": chats,
         "messages": chats,
+        "responses": chats,
         "reasoning": info is not None and info.reasons,
     }
 

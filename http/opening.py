@@ -21,8 +21,13 @@ def settings_of_environment() -> Settings:
 
 
 def for_a_server(settings: Settings) -> Settings:
-    """A server runs each model in a worker process, unless it was told otherwise."""
-    return attrs.evolve(settings, in_process=bool(settings.in_process))
+    """A server runs each model in a worker process, and keeps responses in a file that the next
+    server at its address finds again, unless it was told otherwise."""
+    file = settings.responses_file
+    if file is None and settings.port:
+        host = "".join(c if c.isalnum() else "-" for c in settings.host)
+        file = str(settings.home / "responses" / f"{host}-{settings.port}.sqlite3")
+    return attrs.evolve(settings, in_process=bool(settings.in_process), responses_file=file)
 
 
 @asynccontextmanager

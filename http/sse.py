@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 
 import trio
@@ -35,7 +35,7 @@ class EventStream(ResponseBody):
 
     `silence_seconds` is the longest time without a byte; `math.inf` turns the signs off.
     `record` is told of a failure and gives it back as the client may see it, `ended` is called when
-    the last frame is handed over.
+    the last frame is handed over, and `settle` is awaited before that.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class EventStream(ResponseBody):
         silence_seconds: float,
         record: Callable[[ErrorInfo], ErrorInfo],
         ended: Callable[[], None],
+        settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.accepted: Accepted | None = None
         self._work = work
@@ -53,6 +54,7 @@ class EventStream(ResponseBody):
         self._silence_seconds = silence_seconds
         self._record = record
         self._tell_ended = ended
+        self._settle = settle
         self._ready: list[bytes] = []
         self._ended = False
 
@@ -104,6 +106,9 @@ class EventStream(ResponseBody):
                 return self._sign_of_life()
             for event in events:
                 self._take(event)
+        if self._ended and self._settle is not None:
+            settle, self._settle = self._settle, None
+            await settle()
         frames, self._ready = self._ready, []
         if self._ended:
             self._tell_ended()
@@ -134,17 +139,28 @@ class EventStream(ResponseBody):
             self._ended = True
 
 
-async def stream_answer(exchange: Exchange, asked: Asked) -> Response:
-    """Run a request as an event stream. Raises `RequestError` before the stream commits."""
+async def stream_answer(
+    exchange: Exchange,
+    asked: Asked,
+    *,
+    writer: StreamWriter | None = None,
+    settle: Callable[[], Awaitable[None]] | None = None,
+) -> Response:
+    """Run a request as an event stream. Raises `RequestError` before the stream commits.
+
+    A `writer` is the protocol's own unless its caller has one; `settle` is what must be done
+    before the client learns of the end.
+    """
     runtime = exchange.edge.runtime
     work = await exchange.scopes.enter_async_context(open_work(runtime, asked.requests))
     exchange.work, exchange.response_id = work, asked.response_id
     body = EventStream(
         work,
-        asked.stream(),
+        writer if writer is not None else asked.stream(),
         silence_seconds=runtime.settings.keepalive_s or math.inf,
         record=exchange.record,
         ended=exchange.tell_ended,
+        settle=settle,
     )
     await body.first_output()
     response = Response(body, content_type=CONTENT_TYPE, headers=HEADERS)

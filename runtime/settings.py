@@ -124,6 +124,9 @@ class Settings:
     embedding_pooling: Literal["none", "last", "mean"] = setting(
         "none", "how a plain text model embeds; none: it does not"
     )
+    responses_file: Text | None = setting(
+        None, "file of stored responses; none: in memory, or one in the home folder of a server"
+    )
     responses_ttl_s: Seconds = setting(3600.0, "seconds a stored response is kept")
     responses_store_bytes: Bytes = setting(32 * MIB, "most bytes of stored responses")
     decision_max_questions: Count = setting(400, "questions in one decision request")

@@ -39,7 +39,7 @@ class TestPaths:
             assert (reply.status, reply.code) == (404, "not_found")
             assert hint in reply.json["error"]["message"]
 
-    @pytest.mark.parametrize("path", ["/v1/messages", "/v1/v1/messages"])
+    @pytest.mark.parametrize("path", ["/v1/messages/x", "/v1/v1/messages"])
     async def test_a_family_of_routes_has_its_own_envelope_o5(self, path: str) -> None:
         async with open_site() as site:
             reply = await site.call(http("POST", path))
