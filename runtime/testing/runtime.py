@@ -19,6 +19,7 @@ from headrace.runtime.contracts import (
     InferenceRequest,
     Message,
     Prompt,
+    Request,
     Sampling,
 )
 from headrace.runtime.errors import Code
@@ -33,12 +34,14 @@ def open_scripted(
     settings: Settings | None = None,
     *,
     budget_bytes: int | None = None,
+    memory_bytes: int | None = None,
     threads: ThreadFactory | None = None,
 ) -> AbstractAsyncContextManager[Runtime]:
     """A runtime of the loader's models, on the loader's device.
 
     Without `threads` there is no thread: use it on a virtual clock, on which loads, steps and
-    hangs take the device's seconds. Without `budget_bytes` all models fit at once.
+    hangs take the device's seconds. Without `budget_bytes` all models fit at once, and without
+    `memory_bytes` all their rows.
     """
     loader = loader if loader is not None else ScriptedLoader()
     specs = [
@@ -49,7 +52,7 @@ def open_scripted(
         budget_bytes = sum(spec.estimate_bytes for spec in specs)
     return open_runtime(
         settings if settings is not None else Settings(),
-        provision=Provision(tuple(specs), loader, budget_bytes),
+        provision=Provision(tuple(specs), loader, budget_bytes, memory_bytes=memory_bytes),
         threads=threads if threads is not None else inline_threads(loader.device),
     )
 
@@ -90,7 +93,7 @@ async def read_all(generation: Generation) -> Answer:
     return Answer(tuple([event async for event in generation]))
 
 
-async def ask(runtime: Runtime, request: InferenceRequest) -> Answer:
+async def ask(runtime: Runtime, request: Request) -> Answer:
     """One request from beginning to end, as a scope of its own."""
     async with runtime.request(request) as generation:
         return await read_all(generation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import trio
@@ -203,7 +204,7 @@ class TestKinds:
     async def test_what_its_files_do_not_declare_is_refused(
         self,
         autojump_clock: MockClock,
-        traits: dict[str, bool],
+        traits: dict[str, Any],
         fields: dict[str, object],
         code: Code,
     ) -> None:

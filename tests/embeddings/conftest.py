@@ -21,8 +21,8 @@ from headrace.actors.library import EMBEDDING_MODEL, library_at
 from headrace.runtime.settings import home_folder
 
 Vector: TypeAlias = NDArray[np.float64]
-# Token ids to the vector of a text.
-Reference: TypeAlias = Callable[[Sequence[int]], Vector]
+# Token ids of texts to their vectors.
+Reference: TypeAlias = Callable[[Sequence[Sequence[int]]], list[Vector]]
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz", "##a", "##b"]
 TINY = {
@@ -159,9 +159,11 @@ def reference() -> Callable[[Path], Reference]:
 
 
 def numpy_encoder(folder: Path) -> Reference:
+    """The texts lie behind each other, and only attention looks where one ends."""
     config = json.loads((folder / "config.json").read_bytes())
     loaded: Any = mx.load(str(folder / "model.safetensors"))
     weights = {name: np.asarray(weight, dtype=np.float64) for name, weight in loaded.items()}
+    heads = config["num_attention_heads"]
 
     def linear(name: str, x: Vector) -> Vector:
         found: Vector = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
@@ -173,36 +175,44 @@ def numpy_encoder(folder: Path) -> Reference:
         found: Vector = scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
         return found
 
-    def attend(name: str, x: Vector) -> Vector:
-        size = config["hidden_size"] // config["num_attention_heads"]
-        heads = []
-        for at in range(config["num_attention_heads"]):
-            part = slice(at * size, (at + 1) * size)
-            query, key, value = (
-                linear(f"{name}.attention.self.{kind}", x)[:, part]
-                for kind in ("query", "key", "value")
-            )
-            scores = np.exp(query @ key.T / math.sqrt(size))
-            heads.append(scores / scores.sum(axis=-1, keepdims=True) @ value)
-        return linear(f"{name}.attention.output.dense", np.concatenate(heads, axis=-1))
+    def attend(name: str, x: Vector, borders: Sequence[int]) -> Vector:
+        parts = [linear(f"{name}.attention.self.{kind}", x) for kind in ("query", "key", "value")]
+        texts = zip(*(np.split(part, borders) for part in parts), strict=True)
+        looked = [np.concatenate(_heads(q, k, v, heads), axis=-1) for q, k, v in texts]
+        return linear(f"{name}.attention.output.dense", np.concatenate(looked))
 
-    def gelu(x: Vector) -> Vector:
-        return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-
-    def embed(tokens: Sequence[int]) -> Vector:
+    def embed(texts: Sequence[Sequence[int]]) -> list[Vector]:
         begin = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
+        places = [begin + at for text in texts for at in range(len(text))]
+        borders = np.cumsum([len(text) for text in texts])[:-1].tolist()
         x = norm(
             "embeddings.LayerNorm",
-            weights["embeddings.word_embeddings.weight"][list(tokens)]
-            + weights["embeddings.position_embeddings.weight"][begin : begin + len(tokens)]
+            weights["embeddings.word_embeddings.weight"][[t for text in texts for t in text]]
+            + weights["embeddings.position_embeddings.weight"][places]
             + weights["embeddings.token_type_embeddings.weight"][0],
         )
         for layer in range(config["num_hidden_layers"]):
             name = f"encoder.layer.{layer}"
-            x = norm(f"{name}.attention.output.LayerNorm", x + attend(name, x))
-            wide = gelu(linear(f"{name}.intermediate.dense", x))
+            x = norm(f"{name}.attention.output.LayerNorm", x + attend(name, x, borders))
+            wide = _gelu(linear(f"{name}.intermediate.dense", x))
             x = norm(f"{name}.output.LayerNorm", x + linear(f"{name}.output.dense", wide))
-        mean: Vector = x.mean(axis=0)
-        return mean / np.linalg.norm(mean)
+        means = [states.mean(axis=0) for states in np.split(x, borders)]
+        return [mean / np.linalg.norm(mean) for mean in means]
 
     return embed
+
+
+def _heads(query: Vector, key: Vector, value: Vector, heads: int) -> list[Vector]:
+    """What each head makes of one text."""
+    looked = []
+    splits = (np.split(part, heads, axis=-1) for part in (query, key, value))
+    for q, k, v in zip(*splits, strict=True):
+        scores = np.exp(q @ k.T / math.sqrt(q.shape[-1]))
+        looked.append(scores / scores.sum(axis=-1, keepdims=True) @ v)
+    return looked
+
+
+def _gelu(x: Vector) -> Vector:
+    erf = np.array([math.erf(value) for value in (x / math.sqrt(2)).ravel().tolist()])
+    found: Vector = x * 0.5 * (1 + erf.reshape(x.shape))
+    return found

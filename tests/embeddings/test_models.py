@@ -16,7 +16,7 @@ from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.load import MlxLoader
 from headrace.runtime.contracts import Prompt, Sampling
 from headrace.runtime.errors import Code, RequestError
-from headrace.runtime.ports import LoadedModel, Pooling, RowSpec
+from headrace.runtime.ports import LoadedModel, Pooling, RowRead, RowSpec
 from headrace.runtime.readings import EmbeddingTraits
 
 NO_DRAWS = Sampling(seed=0, temperature=0.0)
@@ -53,8 +53,9 @@ class TestEncoders:
         folder = encoder_folder(model_type, pad_token_id=1)
         loaded, embed = load(folder), reference(folder)
         tokens = [loaded.tokenizer.build(Prompt(text=text)) for text in TEXTS]
-        for found, ids in zip(vectors(loaded, tokens, Pooling("mean")), tokens, strict=True):
-            assert np.abs(found - embed(ids)).max() < 1e-5
+        found = vectors(loaded, tokens, Pooling("mean"))
+        for vector, expected in zip(found, embed(tokens), strict=True):
+            assert np.abs(vector - expected).max() < 1e-5
 
     def test_what_is_told_before_a_load_is_what_a_load_finds(
         self, encoder_folder: Callable[..., Path]
@@ -147,7 +148,7 @@ class TestDecoders:
         loaded = load(decoder_folder)
         tokens = loaded.tokenizer.build(Prompt(text=" ".join("abcdefghij" * 5)))
         loaded.engine.add(RowSpec(1, tokens, NO_DRAWS, 0, pooling=Pooling("last")))
-        read = []
+        read: list[RowRead] = []
         while left := loaded.engine.remaining(1):
             read += loaded.engine.prefill([(1, min(7, left))]).read
         vector = np.frombuffer(read[0].vector, "<f4")
