@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
 from headrace.actors.thinking import by_default, template_arguments, wants_thinking
+from headrace.http.models import capabilities
 from headrace.runtime.contracts import InferenceRequest, Prompt, Sampling, Thinking
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing import ScriptedModel
+from headrace.runtime.testing.runtime import ask, asking
+from headrace.runtime.testing.scene import open_scene
+from headrace.runtime.testing.templates import TEMPLATES
+from headrace.runtime.testing.tokens import ScriptedTokenizer
 
 UNSAID = Thinking()
 
@@ -75,3 +84,42 @@ class TestTheSetting:
     )
     def test_decides_nothing_where_it_does(self, asked: InferenceRequest) -> None:
         assert by_default(asked, "on") == by_default(asked, "off") == asked
+
+
+class Recording(ScriptedTokenizer):
+    """Keeps what its template was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[dict[str, Any]] = []
+
+    def render(self, prompt: Prompt, tools: Sequence[dict[str, Any]] = ()) -> str:
+        self.told.append(prompt.template_args)
+        return super().render(prompt, tools)
+
+
+@pytest.mark.parametrize(("setting", "told"), [("off", False), ("on", True)])
+async def test_the_setting_holds_for_a_program_that_embeds_the_runtime(
+    autojump_clock: MockClock, setting: Any, told: bool
+) -> None:
+    tokenizer = Recording()
+    model = ScriptedModel(tokenizer=tokenizer)
+    async with open_scene(model, Settings(thinking=setting)) as scene:
+        await ask(scene.runtime, asking("Hi", max_tokens=1))
+    assert tokenizer.told[-1] == {"enable_thinking": told}
+
+
+@pytest.mark.parametrize(
+    ("style", "reasons"),
+    [("plain", False), ("hermes", False), ("thinking", True), ("opens thinking", True)],
+)
+async def test_whether_a_model_reasons_is_known_once_it_is_loaded(
+    autojump_clock: MockClock, style: str, reasons: bool
+) -> None:
+    model = ScriptedModel(tokenizer=ScriptedTokenizer(template=TEMPLATES[style]))
+    async with open_scene(model) as scene:
+        info = scene.runtime.model(model.id).info
+        assert info is not None
+        assert info.reasons is reasons
+        assert capabilities(info)["reasoning"] is reasons
+    assert not capabilities(None)["reasoning"]

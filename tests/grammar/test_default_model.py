@@ -23,6 +23,7 @@ from headrace.actors.grammar.answer import answer_form
 from headrace.actors.library import DEFAULT_MODEL, library_at
 from headrace.actors.text.formats import HERMES
 from headrace.actors.text.markup import TaggedMarkup
+from headrace.actors.text.reasoning import THINK
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import Message, Prompt, Sampling, Tool, ToolUse
 from headrace.runtime.ports import LoadedModel, RowSpec
@@ -174,6 +175,37 @@ def test_a_schema_after_a_plain_row_after_a_schema_f5(
             if held is not None:
                 assert text is not None
                 jsonschema.validate(json.loads(text), PICK)
+
+
+def test_thoughts_that_are_closed_from_outside_end_in_the_form_n2(
+    loaded: LoadedModel, compiler: GrammarCompiler
+) -> None:
+    markup = TaggedMarkup(THINK)
+    form = answer_form(Constraint("json_schema", PICK), None, markup, "inside", compiler.special)
+    assert form is not None
+    mask = compiler.compile(form.grammar)
+    closing = loaded.tokenizer.encode(markup.ending)
+    engine, said = loaded.engine, {1: list[int](), 2: list[int]()}
+    for row in said:
+        held = mask.fork() if row == 1 else None
+        engine.add(spec(loaded, row, "Yes or no?", held, 60))
+        engine.prefill([(row, engine.remaining(row))])
+    ends = loaded.tokenizer.end_tokens
+    for step in range(40):
+        if step == 4:
+            engine.force(1, closing)
+        result = engine.decode()
+        assert not result.failed
+        for drawn in result.tokens:
+            said[drawn.row].append(drawn.token)
+        if said[1][-1] in ends:
+            break
+    for row in said:
+        engine.remove(row)
+    thoughts, mark, value = text_of(loaded, said[1][:-1]).partition(THINK.close)
+    assert mark
+    assert thoughts
+    jsonschema.validate(json.loads(value), PICK)
 
 
 @pytest.mark.slow

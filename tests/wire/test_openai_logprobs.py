@@ -87,3 +87,15 @@ def test_a_token_stands_where_its_first_byte_stands(
     starts = [len(text[:index].encode()) for index in range(len(text))]
     expected = [sum(start <= border for start in starts) - 1 for border in borders[:-1]]
     assert places == [offset + place for place in expected]
+
+
+def test_the_first_token_of_a_prompt_was_not_chosen_f9() -> None:
+    first = ScoredToken(TokenLogprob(b"Hi", None))
+    scores = LegacyScores(1).take([first, token(b" all", -0.5, (b" you", -0.1))])
+    assert scores == {
+        "tokens": ["Hi", " all"],
+        "token_logprobs": [None, -0.5],
+        "top_logprobs": [None, {" you": -0.1, " all": -0.5}],
+        "text_offset": [0, 2],
+    }
+    assert LegacyScores(0).take([first])["token_logprobs"] == [None]
