@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 300.0
-# Some hosts set these for another processor; they choose slower kernels.
-MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+# Some hosts set the first two for another processor; they choose slower kernels. With the last a
+# server compiles all its modules at each start, as no installation does.
+MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 LOG_LINES = 20
 
 

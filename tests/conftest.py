@@ -15,6 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
         if name not in KEPT_VARIABLES:
             del os.environ[name]
+    # Many tests start processes of ours; none of them is to compile all modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that would reach for a model hub fails at once, and in the same way everywhere.
     os.environ["HF_HUB_OFFLINE"] = "1"
     # A gate must not fail by chance: it draws the same examples each time. `make stories` draws
