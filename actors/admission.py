@@ -6,6 +6,7 @@ free. The plan can be used once; what it stands for is given back by leaving the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -13,8 +14,12 @@ from typing import TypeAlias
 import attrs
 import trio
 
+from headrace.actors.books import BookNews, Books, Closed, Load, Opened, Used, Weighed
+from headrace.actors.fit import least_bytes, safe_context
+from headrace.actors.gate import Gate, Wish
+from headrace.actors.ledger import Ledger, LedgerReport
 from headrace.actors.messages import Ticket
-from headrace.actors.room import token_room
+from headrace.actors.room import Room, memory_limit, token_room
 from headrace.actors.waitlist import Waitlist
 from headrace.runtime.actor import Actor
 from headrace.runtime.contracts import ModelInfo, Warning_
@@ -76,7 +81,7 @@ class CloseToNew:
     code: Code | None
 
 
-_Message: TypeAlias = _Enter | _Admit | _Leave | CloseToNew
+_Message: TypeAlias = _Enter | _Admit | _Leave | CloseToNew | BookNews
 
 
 class Place:
@@ -86,9 +91,9 @@ class Place:
         self._admission = admission
         self._ticket = ticket
 
-    def check(self, info: ModelInfo, prompt_tokens: int, wanted: int | None) -> None:
+    def check(self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int = 1) -> None:
         """Whether the prompt leaves room, before anything is waited for. Raises `RequestError`."""
-        token_room(info.context_window, prompt_tokens, wanted)
+        self._admission.room(info, prompt_tokens, wanted, rows)
 
     async def admit(
         self,
@@ -107,10 +112,26 @@ class Place:
 
 
 class Admission(Actor[_Message]):
-    """Owns the waiting list of each model."""
+    """Owns the waiting list of each model, and the books of the machine's memory.
 
-    def __init__(self, max_rows: int, queue_limit: int, trace: Trace) -> None:
+    `memory_bytes` is for all models, their rows and kept prefixes together, None for no limit;
+    `chunk_tokens` is the longest prefill chunk.
+    """
+
+    def __init__(
+        self,
+        max_rows: int,
+        queue_limit: int,
+        trace: Trace,
+        *,
+        memory_bytes: int | None = None,
+        chunk_tokens: int = 1,
+    ) -> None:
         super().__init__("admission")
+        self._chunk_tokens = chunk_tokens
+        self._books = Books(Ledger(memory_bytes), trace)
+        self._gate = Gate(self._books.ledger, chunk_tokens)
+        self._numbers = itertools.count()
         self._max_rows = max_rows
         self._queue_limit = queue_limit
         self._trace = trace
@@ -147,8 +168,12 @@ class Admission(Actor[_Message]):
                 message.reply.set(None)
             case CloseToNew(code):
                 self._closed = code
+            case Load() | Opened() | Used() | Weighed() | Closed():
+                self._books.take(message)
+                self._retry()
 
     def abandon(self) -> None:
+        self._books.abandon(ActorDied(self.name))
         for reply, _ in self._pending.values():
             reply.fail(ActorDied(self.name))
 
@@ -174,7 +199,7 @@ class Admission(Actor[_Message]):
         if model_id is None:  # left meanwhile
             return
         try:
-            room = token_room(message.info.context_window, message.prompt_tokens, message.wanted)
+            room = self.room(message.info, message.prompt_tokens, message.wanted, message.rows)
         except RequestError as error:
             message.reply.fail(error)
             return
@@ -182,13 +207,26 @@ class Admission(Actor[_Message]):
         self._pending[message.ticket] = (message.reply, plan)
         waitlist = self._waitlist(model_id)
         now, rows = trio.current_time(), message.rows
+        self._gate.line_up(message.ticket, self._wish(model_id, message))
         self._grant(waitlist.line_up(message.ticket, now, rows, late=message.late))
 
     def _on_leave(self, ticket: Ticket) -> None:
         self._pending.pop(ticket, None)
+        self._gate.leave(ticket)
         model_id = self._model_of.pop(ticket, None)
         if model_id is not None:
             self._grant(self._waitlist(model_id).leave(ticket, trio.current_time()))
+            self._retry()
+
+    def _retry(self) -> None:
+        """Memory may have become free for those who wait for it."""
+        for model_id in self._gate.retry_order():
+            self._grant(self._waitlist(model_id).retry(trio.current_time()))
+
+    def _wish(self, model_id: str, message: _Admit) -> Wish:
+        number = next(self._numbers)
+        tokens = message.prompt_tokens + 1
+        return Wish(model_id, number, message.info.footprint, tokens, message.rows)
 
     def _grant(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
@@ -197,8 +235,52 @@ class Admission(Actor[_Message]):
 
     def _waitlist(self, model_id: str) -> Waitlist:
         if model_id not in self._waitlists:
-            self._waitlists[model_id] = Waitlist(self._max_rows, self._queue_limit)
+            self._waitlists[model_id] = Waitlist(
+                self._max_rows, self._queue_limit, self._gate.let_run
+            )
         return self._waitlists[model_id]
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def weights(self, model_id: str, count_bytes: int) -> AsyncIterator[None]:
+        """Room for a model's weights, from before its load until its memory is free."""
+        reply: Reply[None] = Reply()
+        try:
+            await self.ref.ask(Load(model_id, count_bytes, reply), reply)
+            yield
+        finally:
+            done: Reply[None] = Reply()
+            await self.ref.conclude(Closed(model_id, done), done)
+
+    def note(self, news: BookNews) -> None:
+        self.ref.tell(news)
+
+    def room(self, info: ModelInfo, prompt_tokens: int, wanted: int | None, rows: int) -> Room:
+        """How far a prompt may go, by the model's window and by memory. Raises `RequestError`."""
+        available_bytes = self._books.ledger.lone_bytes(info.weights_bytes)
+        memory = memory_limit(info, available_bytes, self._chunk_tokens, prompt_tokens, rows)
+        return token_room(info.context_window, prompt_tokens, wanted, memory)
+
+    def check_fits(self, info: ModelInfo) -> None:
+        """Raises `RequestError` (does-not-fit) for a model that could not hold a short context."""
+        needed = least_bytes(info, self._chunk_tokens)
+        available = self._books.ledger.lone_bytes(0)
+        if needed > available:
+            raise RequestError(
+                Code.DOES_NOT_FIT,
+                f"The model {info.id!r} does not fit: {needed} bytes are needed for it and a "
+                f"short context, and {available} may be used.",
+                param="model",
+                details={"needed_bytes": needed, "available_bytes": available},
+            )
+
+    def safe_context(self, info: ModelInfo) -> int:
+        """The longest context for which there is memory when nobody else uses any."""
+        return safe_context(info, self._books.ledger.lone_bytes(0), self._chunk_tokens)
+
+    def ledger(self) -> LedgerReport:
+        return self._books.ledger.snapshot()
 
     @property
     def tickets(self) -> int:

@@ -43,7 +43,7 @@ def batch_report(host: Host, waiting_rows: int, max_rows: int) -> BatchReport:
     return BatchReport(
         max_rows=max_rows,
         running_rows=figures.running_rows,
-        waiting_rows=waiting_rows,
+        waiting_rows=waiting_rows + figures.use.held_back,
         submitted_rows=totals.submitted_rows,
         finished_rows=totals.finished_rows,
         cancelled_rows=totals.cancelled_rows,

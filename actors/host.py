@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from headrace.actors.books import BookNews, Opened, Used, Weighed
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -118,12 +119,16 @@ class Totals:
         return Totals(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
+def _unnoted(news: BookNews) -> None:
+    """There are no books."""
+
+
 class Host:
     """Seats of one model. `tell` reaches its Model actor while `info` is set.
 
     `end_seconds` bounds the wait for a row's end; it is longer than the watchdog's limit, so
     that a hung engine is found dead by its own watchdog first. `on_measured` is told the bytes of
-    the model without its rows whenever they were measured anew.
+    the model without its rows whenever they were measured anew, `note` what goes into the books.
     """
 
     def __init__(
@@ -133,6 +138,7 @@ class Host:
         *,
         end_seconds: float,
         on_measured: Callable[[str, int], None],
+        note: Callable[[BookNews], None] = _unnoted,
     ) -> None:
         self.id = spec.id
         self.expected = spec.expected
@@ -149,6 +155,7 @@ class Host:
         self._trace = trace
         self._end_seconds = end_seconds
         self._on_measured = on_measured
+        self._note = note
         self._seats: dict[Ticket, Seat] = {}
         self._tell: Callable[[ToModel], None] = _nobody
         self._past = Totals()
@@ -156,6 +163,7 @@ class Host:
     def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None:
         """The model is ready for requests."""
         self.info, self._tell = info, tell
+        self._note(Opened(self.id, info, tell))
 
     def close(self, error: ErrorInfo) -> None:
         """The model is gone, with everything in it. Each seat that is left hears of it once."""
@@ -192,10 +200,13 @@ class Host:
 
     def deliver(self, delivery: Delivery) -> None:
         """Route what one turn of the model brought. Items of tickets that left are dropped."""
-        measured = self.figures.memory
-        self.figures = figures = delivery.figures
-        if figures.memory is not None and figures.memory != measured:
+        before, self.figures = self.figures, delivery.figures
+        figures = delivery.figures
+        if figures.use != before.use:
+            self._note(Used(self.id, figures.use))
+        if figures.memory is not None and figures.memory != before.memory:
             self._on_measured(self.id, figures.model_bytes)
+            self._note(Weighed(self.id, figures.model_bytes, figures.memory.active_bytes))
         if figures.step is not None:
             self._note_speed(figures)
             self._trace.emit(

@@ -208,6 +208,11 @@ class Ledger:
         pending = account.loading_bytes if account is not None and account.loading else 0
         return max(0, self._limit_bytes - others - pending)
 
+    def rows_bytes(self, model_id: str) -> int:
+        """What the model's rows were said to take."""
+        account = self._accounts.get(model_id)
+        return 0 if account is None else account.use.rows_bytes
+
     def reach_bytes(self, model_id: str) -> int:
         """What the model's rows could have as things stand: all but what other rows use."""
         others = (a for a in self._accounts.values() if a.model_id != model_id)

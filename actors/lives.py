@@ -13,6 +13,7 @@ import outcome
 import trio
 
 from headrace.actors.batch import describe
+from headrace.actors.books import Treasury
 from headrace.actors.host import Host
 from headrace.actors.life import Readied, gone
 from headrace.actors.spec import ModelSpec
@@ -73,11 +74,13 @@ class Lives:
         hosts: Mapping[str, Host],
         run_model: Runner,
         tell: Callable[[LifeNews], None],
+        books: Treasury,
         trace: Trace,
     ) -> None:
         self._hosts = hosts
         self._run_model = run_model
         self._tell = tell
+        self._books = books
         self._trace = trace
         self._stops: dict[str, trio.CancelScope] = {}
 
@@ -105,7 +108,8 @@ class Lives:
         try:
             with stop:
                 await trio.sleep(delay_seconds)
-                result = await contained(lambda: self._run_model(spec, host, ready))
+                async with self._books.weights(spec.id, spec.estimate_bytes):
+                    result = await contained(lambda: self._run_model(spec, host, ready))
                 news = self._news(spec.id, result)
                 parting = gone(spec.id)
         finally:

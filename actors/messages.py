@@ -140,7 +140,7 @@ class Figures:
     cache: CacheUse = attrs.field(factory=CacheUse)
     memory: Memory | None = None
     # What it uses and wants of the machine's memory.
-    use: Use = Use()
+    use: Use = attrs.field(factory=Use)
     # The step that was just run; None after a change without a step.
     step: Literal["prefill", "decode"] | None = None
     step_rows: int = 0

@@ -53,6 +53,8 @@ class Provision:
     patience: Patience = attrs.field(factory=Patience)
     # Finds what has come onto the machine since; None: nothing does.
     look: Look | None = None
+    # For models, their rows and kept prefixes together; None: as much as they like.
+    memory_bytes: int | None = None
 
 
 def provide(
@@ -77,6 +79,7 @@ def provide(
         places=_places(folders)
         | {name: folder.id for name, folder in zip(named, wanted, strict=True)},
         look=partial(_look, library, numerics),
+        memory_bytes=memory_bytes(settings),
     )
 
 

@@ -78,6 +78,8 @@ class Rations:
         self.answered = False
         self._turns = itertools.count()
         self._line: list[Claim] = []
+        # How many of the line there was no memory for; who came since has not been looked at.
+        self._refused = 0
         self._claims: dict[int, Claim] = {}
         self._lengths: dict[int, _Length] = {}
         self._steps = 0
@@ -115,6 +117,9 @@ class Rations:
                 for number in (spec.row, *spec.siblings):
                     self._enter(claim, number, spec)
             admitted.append(claim)
+        if self._refused != len(self._line):
+            self._refused = len(self._line)
+            self._use = None
         return admitted
 
     def _enter(self, claim: Claim, number: int, spec: RowSpec) -> None:
@@ -210,7 +215,8 @@ class Rations:
         """What the ledger is to know."""
         if self._use is None:
             reserved = self._reservation()
-            wanted = self._needed(self._ahead, self._line[0]) if self._line else reserved
+            waits = self._line if self._refused else ()
+            wanted = self._needed(self._ahead, waits[0]) if waits else reserved
             self._use = Use(
                 rows_bytes=reserved,
                 wanted_bytes=max(reserved, wanted),
@@ -218,7 +224,7 @@ class Rations:
                 transient_bytes=min(reserved, self._transient(self._all_lengths())),
                 obeyed=self._obeyed,
                 asked=self._asked,
-                held_back=len(self._line),
+                held_back=min(self._refused, len(self._line)),
             )
         if self._use.cache_bytes != cache_bytes:
             self._use = attrs.evolve(self._use, cache_bytes=cache_bytes)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import attrs
 import trio
 
+from headrace.actors.books import Treasury
 from headrace.actors.catalogue import Shelf
 from headrace.actors.census import model_report
 from headrace.actors.host import Host, Totals
@@ -103,6 +104,7 @@ class Registry(Actor[_Message]):
         specs: Sequence[ModelSpec],
         names: Names,
         run_model: Runner,
+        books: Treasury,
         *,
         budget_bytes: int,
         restarts: Callable[[], RestartBudget],
@@ -118,10 +120,14 @@ class Registry(Actor[_Message]):
         self._idle_seconds = idle_seconds
         self._trace = trace
         self._new_host = partial(
-            Host, trace=trace, end_seconds=end_seconds, on_measured=self._on_measured
+            Host,
+            trace=trace,
+            end_seconds=end_seconds,
+            on_measured=self._on_measured,
+            note=books.note,
         )
         self._hosts = {spec.id: self._new_host(spec) for spec in specs}
-        self._lives = Lives(self._hosts, run_model, self.ref.tell, trace)
+        self._lives = Lives(self._hosts, run_model, self.ref.tell, books, trace)
         self._new_budget = restarts
         self._restarts = {spec.id: restarts() for spec in specs}
         # What the next start of a model that died has to wait, in seconds.

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from headrace.actors.ledger import LedgerReport
 from headrace.actors.spec import Role
 from headrace.runtime.contracts import CancelReason, ModelInfo, Stage
 from headrace.runtime.ports import CacheUse, Memory
@@ -80,6 +81,9 @@ class ModelReport:
     memory: Memory | None = None
     worker: WorkerReport = WorkerReport()
     decoding: DecodeReport | None = None
+    # Tokens of context for which there is memory when no other rows take any; None before
+    # anything is known of the model.
+    safe_context: int | None = None
 
 
 @attrs.frozen
@@ -112,6 +116,8 @@ class Statistics:
     models: tuple[ModelReport, ...]
     # Bytes that resident models may take.
     budget_bytes: int
+    # What the machine's memory is taken for.
+    ledger: LedgerReport
     # Id of the model that answers for the aliases; None before one was named or leased.
     current: str | None
     draining: bool

@@ -75,6 +75,9 @@ async def _held(stages: Stages, generation: Generation) -> None:
     request, ticket = generation.request, generation.ticket
     route = _routed(stages.registry, request)
     model_id = generation.model = route.model_id
+    known = stages.registry.known(model_id)
+    if known is not None:
+        stages.admission.check_fits(known)
     part = generation.part
     with trio.CancelScope() as queue, part.held(queue):
         queue.deadline = trio.current_time() + stages.limits.queue_seconds
@@ -88,7 +91,7 @@ async def _held(stages: Stages, generation: Generation) -> None:
                     prompt_tokens = generation.prompt_tokens = prepared.prompt_tokens
                     row_tokens = prepared.longest_tokens or prompt_tokens
                     # What can be refused is refused before anything of the request runs.
-                    place.check(lease.info, row_tokens, request.max_tokens)
+                    place.check(lease.info, row_tokens, request.max_tokens, request.n)
                     async with part.turn():
                         plan = await place.admit(
                             lease.info,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import attrs
 
@@ -30,9 +30,16 @@ class WaitlistStatistics:
 
 
 class Waitlist:
-    """Places and rows of one model: `max_rows` run, `queue_limit` more may hold a place."""
+    """Places and rows of one model: `max_rows` run, `queue_limit` more may hold a place. The first
+    in line waits for as long as `may_run` says no of it."""
 
-    def __init__(self, max_rows: int, queue_limit: int) -> None:
+    def __init__(
+        self,
+        max_rows: int,
+        queue_limit: int,
+        may_run: Callable[[Ticket], bool] = lambda ticket: True,
+    ) -> None:
+        self._may_run = may_run
         self._max_rows = max_rows
         self._places = max_rows + queue_limit
         self._arrivals = itertools.count()
@@ -88,6 +95,10 @@ class Waitlist:
         self._leave_group(ticket)
         return self._grant(now)
 
+    def retry(self, now: float) -> list[Ticket]:
+        """Something has changed of which `may_run` knows. Answers who gets a row now."""
+        return self._grant(now)
+
     def _leave_group(self, ticket: Ticket) -> None:
         if ticket in self._groups:
             group = self._groups.pop(ticket)
@@ -99,7 +110,11 @@ class Waitlist:
         granted: list[Ticket] = []
         taken = sum(self._rows[ticket] for ticket in self._running)
         # Nobody passes the first in line: one that wants many rows would wait for ever.
-        while self._line and taken + self._rows[self._line[0]] <= self._max_rows:
+        while (
+            self._line
+            and taken + self._rows[self._line[0]] <= self._max_rows
+            and self._may_run(self._line[0])
+        ):
             ticket = self._line.pop(0)
             taken += self._rows[ticket]
             self._entered.discard(ticket)

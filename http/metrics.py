@@ -137,11 +137,16 @@ class _Snapshot(Collector):
         yield _labelled(
             GaugeMetricFamily("headrace_ledger_bytes", "Bytes by use", labels=["kind"]),
             {
-                "weights": sum(model.bytes for model in resident),
+                "weights": now.ledger.weights_bytes,
                 "kv": now.kv_bytes,
-                "cache": sum(model.cache.bytes for model in resident),
+                "kv_reserved": now.ledger.reserved_bytes,
+                "prefill": now.ledger.transient_bytes,
+                "cache": now.ledger.cache_bytes,
             },
         )
+        if now.ledger.limit_bytes is not None:
+            ceiling = now.ledger.limit_bytes
+            yield _gauge("ledger_ceiling_bytes", "Bytes that may be used", ceiling)
         hits = sum(model.cache.hits for model in now.models)
         yield _counter("prompt_cache_hits", "Prompts that began like a kept one", hits)
         misses = sum(model.cache.misses for model in now.models)

@@ -123,12 +123,8 @@ def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
             "resident_bytes": sum(model.bytes for model in resident),
             "resident": [_resident_row(model) for model in resident],
         },
-        "ledger": {
-            "weights_bytes": sum(model.bytes for model in resident),
-            "kv_bytes": statistics.kv_bytes,
-            "cache_bytes": sum(model.cache.bytes for model in resident),
-            "measured_bytes": sum(memory.active_bytes for memory in memories),
-        },
+        "ledger": _ledger(statistics)
+        | {"measured_bytes": sum(memory.active_bytes for memory in memories)},
         "admission": {model.id: _admission(model) for model in resident},
         "batch": {model.id: attrs.asdict(model.batch) for model in statistics.models},
         "prompt_cache": {model.id: attrs.asdict(model.cache) for model in statistics.models},
@@ -151,9 +147,27 @@ def _resident_row(model: ModelReport) -> dict[str, Any]:
     }
 
 
+def _ledger(statistics: Statistics) -> dict[str, Any]:
+    ledger = statistics.ledger
+    return {
+        "ceiling_bytes": ledger.limit_bytes,
+        "weights_bytes": ledger.weights_bytes,
+        "kv_bytes": statistics.kv_bytes,
+        "kv_reserved_bytes": ledger.reserved_bytes,
+        "prefill_bytes": ledger.transient_bytes,
+        "cache_bytes": ledger.cache_bytes,
+        "allotted_bytes": ledger.allotted_bytes,
+        "held_back": ledger.held_back,
+    }
+
+
 def _admission(model: ModelReport) -> dict[str, Any]:
     window = None if model.info is None else model.info.context_window
-    return {"context_window": window, "max_safe_context": window, "limit_tokens": window}
+    return {
+        "context_window": window,
+        "max_safe_context": model.safe_context,
+        "limit_tokens": model.safe_context,
+    }
 
 
 def requests(

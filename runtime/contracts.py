@@ -319,6 +319,6 @@ class ModelInfo:
     # What multiplies its matrices, in words.
     blas: str = ""
     # What its rows take in memory.
-    footprint: Footprint = Footprint()
+    footprint: Footprint = attrs.field(factory=Footprint)
     # Of a model that was made for embeddings, and writes nothing.
     embedding: EmbeddingTraits | None = None
