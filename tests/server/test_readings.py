@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import trio
 
-from headrace.http.encodings import zstd
 from headrace.runtime.testing import ScriptedModel
 from headrace.runtime.testing.site import Reply, Site, http, open_site
 
@@ -18,6 +18,11 @@ JEV: dict[str, Any] = {"state": {"hour": 23}, "questions": {"late": NOUL, "again
 PREDICATE = {"type": "predicate", "instructions": "Is it late?"}
 OPENAI: dict[str, Any] = {"input": "It is late.", "questions": [PREDICATE]}
 BOUNDARY = "x-boundary-x"
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 def fast() -> ScriptedModel:
@@ -124,7 +129,10 @@ class TestShapes:
             assert openai.json["error"]["param"] == "questions[1]"
 
     async def test_the_settings_of_decisions_hold(self) -> None:
-        settings = {"decision_max_questions": 1, "decision_temperature": {"noul": 100.0}}
+        settings: dict[str, Any] = {
+            "decision_max_questions": 1,
+            "decision_temperature": {"noul": 100.0},
+        }
         one = JEV | {"questions": {"q": NOUL}}
         async with open_site(fast()) as plain, open_site(fast(), **settings) as site:
             assert (await post(site, "/v1/systemone", JEV)).status == 422

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.http.app import ROUTES
-from headrace.http.wire import openai_chat, openai_completions
+from headrace.http.wire import (
+    decisions,
+    openai_chat,
+    openai_completions,
+    openai_embeddings,
+    systemone,
+)
 from headrace.http.wire.asking import Asked, Stamp
+from headrace.http.wire.decided import DecisionRules
+from headrace.http.wire.openai_responses import Known
 from headrace.http.wire.openapi import document
+from headrace.runtime.contracts import Accepted, Event, Finished, Usage
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
+from headrace.runtime.readings import Decided, Embedded
 from headrace.runtime.testing.runs import runs
 from headrace.runtime.testing.wires import complete
 
@@ -22,8 +33,10 @@ STAMP = Stamp("req_1", "1", seed=7, created=1760000000, most_choices=2**31)
 DOCUMENT = document("1.0")
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 CHAT, COMPLETION = SCHEMAS["ChatRequest"], SCHEMAS["CompletionRequest"]
+EMBEDDING = SCHEMAS["EmbeddingRequest"]
 # What a schema cannot say: fields that exclude each other, and media that no model here takes.
 BEYOND_A_SCHEMA = {
+    Code.ADAPTER_NOT_FOUND,
     Code.CONFLICTING_CONSTRAINTS,
     Code.INVALID_TOOL_CHOICE,
     Code.INVALID_SCHEMA,
@@ -32,6 +45,10 @@ BEYOND_A_SCHEMA = {
     Code.AUDIO_TOWER_UNAVAILABLE,
     Code.VIDEO_UNSUPPORTED,
 }
+
+
+def response(body: dict[str, Any], stamp: Stamp) -> Asked:
+    return openai_responses.parse(body, stamp, Known())
 
 
 SCALARS: dict[str, Callable[[Any], st.SearchStrategy[Any]]] = {
@@ -43,7 +60,7 @@ SCALARS: dict[str, Callable[[Any], st.SearchStrategy[Any]]] = {
         schema.get("maximum"),
         exclude_min="exclusiveMinimum" in schema,
     ),
-    "string": lambda schema: st.text(max_size=4),
+    "string": lambda schema: st.text(min_size=schema.get("minLength", 0), max_size=4),
     "array": lambda schema: st.lists(
         values_of(schema.get("items", {"type": "null"})),
         min_size=schema.get("minItems", 0),
@@ -92,8 +109,9 @@ def test_every_path_is_served_and_every_reference_leads_somewhere() -> None:
     [
         (openai_chat.parse, CHAT, {"messages": [{"role": "user", "content": "Hi"}]}),
         (openai_completions.parse, COMPLETION, {"prompt": "Hi"}),
+        (openai_embeddings.parse, EMBEDDING, {"input": "Hi"}),
     ],
-    ids=["chat", "completions"],
+    ids=["chat", "completions", "embeddings"],
 )
 class TestBodies:
     def test_what_is_not_described_is_refused(
@@ -138,6 +156,8 @@ def is_beyond(refused: ErrorInfo, body: dict[str, Any]) -> bool:
         return refused.code is Code.INVALID_VALUE
     if param.startswith("response_format.json_schema"):
         return refused.code is Code.MISSING_FIELD
+    if param.startswith("output_config.format") or param in ("background", "input"):
+        return True
     if param == "best_of":
         return bool(body["best_of"] != (body.get("n") or 1))
     if param == "top_logprobs":
@@ -157,3 +177,84 @@ def test_an_answer_is_as_described(events: list[Any]) -> None:
 def test_a_plain_answer_is_as_described(events: list[Any]) -> None:
     plain = openai_completions.parse({"prompt": "Hi"}, STAMP)
     jsonschema.Draft202012Validator(SCHEMAS["CompletionAnswer"]).validate(complete(plain, events))
+
+
+READ: list[Any] = [
+    (systemone, "SystemOne", {"state": {"a": 1}, "questions": {"late": {"type": "noul"}}}),
+    (
+        systemone,
+        "SystemOne",
+        {"state": "x", "questions": {"q": {"type": "score", "criteria": ["a", ["b"]]}}},
+    ),
+    (
+        systemone,
+        "SystemOne",
+        {"state": "x", "questions": {"q": {"type": "choice", "criteria": {"a": None, "b": "c"}}}},
+    ),
+    (
+        decisions,
+        "Decision",
+        {
+            "input": "x",
+            "questions": [
+                {
+                    "type": "choice",
+                    "instructions": "y",
+                    "choices": [{"value": True}, {"value": "b"}],
+                }
+            ],
+        },
+    ),
+    (
+        decisions,
+        "Decision",
+        {
+            "input": [{"role": "user", "content": "x"}],
+            "questions": [
+                {
+                    "type": "score",
+                    "name": "n",
+                    "instructions": "y",
+                    "levels": [{"label": "a"}, {"label": "b"}],
+                }
+            ],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("protocol", "name", "body"), READ)
+def test_decisions_are_as_described(protocol: Any, name: str, body: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(SCHEMAS[f"{name}Request"]).validate(body)
+    asked = protocol.parse(body, STAMP, DecisionRules())
+    read: list[Event] = [
+        Accepted("m", 9, 0, "fp"),
+        Decided(0, (0.25, 0.75)),
+        Finished("stop", Usage(9, 1)),
+    ]
+    answer = json.loads(json.dumps(asked.complete(read)))
+    jsonschema.Draft202012Validator(SCHEMAS[f"{name}Answer"]).validate(answer)
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_vectors_are_as_described(encoding: str) -> None:
+    asked = openai_embeddings.parse({"input": "a", "encoding_format": encoding}, STAMP)
+    read: list[Event] = [
+        Accepted("m", 9, 0, "fp"),
+        Embedded(0, bytes(8)),
+        Finished("stop", Usage(9, 0)),
+    ]
+    jsonschema.Draft202012Validator(SCHEMAS["EmbeddingAnswer"]).validate(asked.complete(read))
+
+
+@given(runs())
+def test_a_message_is_as_described(events: list[Any]) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
+    message = anthropic_messages.parse(body, STAMP)
+    jsonschema.Draft202012Validator(SCHEMAS["MessageAnswer"]).validate(complete(message, events))
+
+
+@given(runs())
+def test_a_response_is_as_described(events: list[Any]) -> None:
+    whole = complete(response({"input": "Hi"}, STAMP), events)
+    jsonschema.Draft202012Validator(SCHEMAS["ResponseAnswer"]).validate(whole)
