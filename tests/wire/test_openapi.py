@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from headrace.http.app import ROUTES
 from headrace.http.wire import (
+    anthropic_messages,
     decisions,
     openai_chat,
     openai_completions,
     openai_embeddings,
+    openai_responses,
     systemone,
 )
 from headrace.http.wire.asking import Asked, Stamp
@@ -110,8 +112,14 @@ def test_every_path_is_served_and_every_reference_leads_somewhere() -> None:
         (openai_chat.parse, CHAT, {"messages": [{"role": "user", "content": "Hi"}]}),
         (openai_completions.parse, COMPLETION, {"prompt": "Hi"}),
         (openai_embeddings.parse, EMBEDDING, {"input": "Hi"}),
+        (
+            anthropic_messages.parse,
+            SCHEMAS["MessageRequest"],
+            {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5},
+        ),
+        (response, SCHEMAS["ResponseRequest"], {"input": "Hi"}),
     ],
-    ids=["chat", "completions", "embeddings"],
+    ids=["chat", "completions", "embeddings", "messages", "responses"],
 )
 class TestBodies:
     def test_what_is_not_described_is_refused(
