@@ -49,9 +49,9 @@ def document(version: str) -> Schema:
         "/v1/chat/completions": _generating("Answer a conversation", "Chat"),
         "/v1/completions": _generating("Go on with a text", "Completion"),
         "/v1/messages": _generating("Answer a conversation", "Message"),
-        "/v1/messages/count_tokens": _counting("Count a prompt's tokens", "MessageCount"),
+        "/v1/messages/count_tokens": _whole("Count a prompt's tokens", "MessageCount"),
         "/v1/responses": _generating("Answer a conversation and keep it", "Response"),
-        "/v1/responses/input_tokens": _counting("Count an input's tokens", "ResponseCount"),
+        "/v1/responses/input_tokens": _whole("Count an input's tokens", "ResponseCount"),
         "/v1/embeddings": _whole("Turn texts into vectors", "Embedding"),
         "/v1/systemone": _whole("Judge a state by named questions", "SystemOne"),
         "/v1/decisions": _whole("Judge an input by questions", "Decision"),
@@ -118,13 +118,6 @@ def _route(summary: str, name: str, more: dict[str, Any]) -> Schema:
             "responses": {"200": answer, "4XX": refusal, "5XX": refusal},
         }
     }
-
-
-def _counting(summary: str, name: str) -> Schema:
-    """A route that answers with JSON alone."""
-    described = _generating(summary, name)
-    del described["post"]["responses"]["200"]["content"]["text/event-stream"]
-    return described
 
 
 def _reference(name: str) -> Schema:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from headrace.http.wire import decisions, systemone
 from headrace.http.wire.openai_embeddings import MOST_INPUTS, RULES
-from headrace.http.wire.openai_schemas import IDS, STRING, WARNING
+from headrace.http.wire.openai_schemas import IDS
 from headrace.http.wire.rules import Schema, any_of, properties
+from headrace.http.wire.schema_parts import STRING, WARNINGS
 
 NAME: Schema = {"type": ["string", "null"]}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 TEXT: Schema = {"type": "string", "minLength": 1}
 EVIDENCE: Schema = {"type": ["string", "object", "array"]}
-WARNINGS: Schema = {"type": "array", "items": WARNING}
 
 
 def _object(required: list[str], **members: Schema) -> Schema:
