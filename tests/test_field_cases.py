@@ -1,7 +1,7 @@
 """Every situation of this list has a test that names it.
 
 The list is of what users of inference servers have met, by the ids that its cases have: what a
-request may ask for (F to N). A test names its cases at the end of its name (`..._h6`), or in its
+request may ask for (F to O). A test names its cases at the end of its name (`..._h6`), or in its
 docstring.
 """
 
@@ -75,6 +75,13 @@ CASES = {
     "M2": "the template opens the block in the prompt; the stream starts as content",
     "N1": "constraints exist only outside batches, or disturb the batch",
     "N2": "200 with text that does not validate",
+    "O1": "a coding agent sends system text inside its messages",
+    "O2": "a stream begins with 0 input tokens and the context meter is broken",
+    "O3": "the list of models lacks the window and clients assume a small one",
+    "O4": "a Responses stream closes without a terminal event",
+    "O5": "a base URL that ends in /v1 gives a bare 404",
+    "O6": "namespaces of tools are refused, or lost in the reply",
+    "O7": "counting tokens is missing or wrong",
 }
 ID = re.compile(r"\b[A-Q]\d{1,2}\b")
 ID_IN_NAME = re.compile(r"_([a-q]\d{1,2})(?=_|$)")
