@@ -27,7 +27,7 @@ LAYERS: dict[str, list[str]] = {
     # The test kit drives the whole runtime, so it alone looks upwards.
     "runtime/testing/*": [
         "headrace.runtime", "headrace.actors", "headrace.http",
-        "attrs", "httpx", "hypothesis", "msgspec", "outcome", "pytest", "trio",
+        "attrs", "httpx", "hypothesis", "jsonschema", "msgspec", "outcome", "pytest", "trio",
     ],
     "runtime/*": ["headrace.runtime", "attrs", "msgspec", "outcome", "platformdirs", "trio"],
     # Synchronous, on one thread: the engine knows the ports and nothing that waits.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import uuid
-from datetime import date, datetime
 from typing import Any
 
 import jsonschema
@@ -18,6 +16,7 @@ from hypothesis import HealthCheck, assume, event, given, reject, settings
 from hypothesis import strategies as st
 
 from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.testing.random_schemas import judge as validator
 
 PATTERNS = [
     "^[a-z]{1,4}$",
@@ -154,31 +153,8 @@ def with_any_of(schema: Any) -> Any:
     return schema
 
 
-checker = jsonschema.FormatChecker(formats=[])
-
-
-@checker.checks("date", ValueError)
-def is_date(text: object) -> bool:
-    return not isinstance(text, str) or date.fromisoformat(text).isoformat() == text
-
-
-@checker.checks("time", ValueError)
-def is_time(text: object) -> bool:
-    return is_date_time(f"2000-01-01T{text}") if isinstance(text, str) else True
-
-
-@checker.checks("date-time", ValueError)
-def is_date_time(text: object) -> bool:
-    return not isinstance(text, str) or datetime.fromisoformat(text).tzinfo is not None
-
-
-@checker.checks("uuid", ValueError)
-def is_uuid(text: object) -> bool:
-    return not isinstance(text, str) or str(uuid.UUID(text)) == text.lower()
-
-
 def judge(document: Any) -> jsonschema.protocols.Validator:
-    return jsonschema.Draft202012Validator(with_any_of(document), format_checker=checker)
+    return validator(with_any_of(document))
 
 
 def compiled(held: Any, document: dict[str, Any]) -> Any:
