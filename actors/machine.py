@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
-import subprocess
 from pathlib import Path
 
 import attrs
@@ -65,11 +65,18 @@ def ram_bytes() -> int:
 
 def _chip() -> str:
     if platform.system() == "Darwin":
-        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        return _sysctl("machdep.cpu.brand_string")
     try:
         lines = CPU_INFO.read_text().splitlines()
     except OSError:
         return platform.machine()
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.machine())
+
+
+def _sysctl(name: str) -> str:
+    """A text of macOS's own list of facts (sysctlbyname(3)); empty where it has none."""
+    value = ctypes.create_string_buffer(256)
+    size = ctypes.c_size_t(len(value))
+    ctypes.CDLL(None).sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0)
+    return value.value.decode()
