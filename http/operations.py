@@ -9,8 +9,10 @@ from typing import Any
 
 import attrs
 
+from headrace.actors.history_store import Usage
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.http.models import RESIDENT, STATES
+from headrace.runtime.settings import Settings
 from headrace.runtime.trace import TraceEvent
 
 ENGINE_STATES = {
@@ -56,7 +58,17 @@ def engine(statistics: Statistics) -> dict[str, Any]:
         "model": statistics.current,
         "last_exit": None if current is None else _last_exit(current),
     }
-    return top | {"response_store": None, "workers": workers}
+    return top | {"workers": workers}
+
+
+def response_store(usage: Usage, settings: Settings) -> dict[str, Any]:
+    """What is kept of responses, in /engine and /stats."""
+    return {
+        "entries": usage.entries,
+        "bytes": usage.bytes,
+        "max_bytes": settings.responses_store_bytes,
+        "ttl_ms": round(settings.responses_ttl_s * 1000),
+    }
 
 
 def engine_state(model: ModelReport) -> str:

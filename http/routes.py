@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import trio
 from quart import Response
@@ -64,13 +65,21 @@ def health(exchange: Exchange) -> Response:
 
 
 def engine(exchange: Exchange) -> Response:
-    return exchange.json(operations.engine(exchange.edge.runtime.statistics()))
+    report = operations.engine(exchange.edge.runtime.statistics())
+    return exchange.json(report | _response_store(exchange))
 
 
 def stats(exchange: Exchange) -> Response:
     edge = exchange.edge
     server = operations.server(edge.started_at, edge.runtime.settings.public())
-    return exchange.json(operations.stats(edge.runtime.statistics(), server))
+    report = operations.stats(edge.runtime.statistics(), server)
+    return exchange.json(report | _response_store(exchange))
+
+
+def _response_store(exchange: Exchange) -> dict[str, Any]:
+    runtime = exchange.edge.runtime
+    kept = operations.response_store(runtime.history.usage, runtime.settings)
+    return {"response_store": kept}
 
 
 def fits(exchange: Exchange) -> Response:
