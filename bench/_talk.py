@@ -57,7 +57,7 @@ async def ask(
     async with await trio.open_tcp_stream("127.0.0.1", port) as client:
         await client.send_all(chat("", request_id, **fields))
         rest = await client.receive_some(65536)
-        if not rest.startswith(b"HTTP/1.1 200"):
+        if rest[8:12] != b" 200":  # HTTP/1.1, or HTTP/1.0 with some
             raise SystemExit(f"refused: {rest[-300:]!r}")
         while True:
             *lines, rest = rest.split(b"\n")
