@@ -83,11 +83,12 @@ class Row:
         return [spec]
 
     def on_prompt_scores(self, found: PromptScores) -> list[Event]:
-        """More of the prompt is scored, and told."""
+        """More of the prompt is scored, and told if it was not before."""
         if self.over:
             return []
-        first: list[TokenScores | None] = [] if self._echoed else [None]
-        return self._echo([*first, *found.scores])
+        begin: list[TokenScores | None] = [] if self._echoed else [None]
+        known = max(self._echoed, 1) - found.first
+        return self._echo([*begin, *found.scores[known:]])
 
     def on_prompt(self) -> list[Event]:
         """The prompt is complete: what is to be told before the first token. A row that may say

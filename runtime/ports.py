@@ -107,11 +107,12 @@ class RowToken:
 
 @attrs.frozen
 class PromptScores:
-    """Scores of a row's next prompt tokens, in order. Its first token has none, as nothing comes
-    before it; so the scores of all steps together are one less than the prompt has tokens."""
+    """Scores of a row's prompt tokens from the place `first` on. Its very first token, in place 0,
+    has none, as nothing comes before it. A row that was suspended may be scored anew."""
 
     row: int
     scores: tuple[TokenScores, ...]
+    first: int = 1
 
 
 @attrs.frozen

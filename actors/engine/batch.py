@@ -287,8 +287,9 @@ class BatchEngine:
                 prefill.chunk(self._model, row, size)
                 self._prefixes.keep_prompt(row)
             return []
+        first = row.computed + 1
         found = prefill.scored_chunk(self._model, row, count, self._vocabulary.size)
-        return [PromptScores(row.spec.row, found)]
+        return [PromptScores(row.spec.row, found, first)]
 
     def _pool(self, chunks: Sequence[tuple[int, int]], failed: list[RowFailed]) -> list[RowRead]:
         """Texts that become vectors. What cannot be computed is told in `failed`."""

@@ -24,9 +24,7 @@ def chunk(model: Any, row: Row, count: int) -> None:
     row.computed += count
 
 
-def scored_chunk(
-    model: Any, row: Row, count: int, vocab_size: int
-) -> tuple[TokenScores, ...]:
+def scored_chunk(model: Any, row: Row, count: int, vocab_size: int) -> tuple[TokenScores, ...]:
     """The same, with a score for the token that follows each of them.
 
     The logits of a whole chunk would be larger than anything else here, so it is computed in

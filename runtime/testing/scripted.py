@@ -338,7 +338,7 @@ def _prompt_scores(row: _Row, count: int) -> list[PromptScores]:
         return []
     first = len(row.spec.tokens) - row.remaining
     scores = [_scores(row.spec.logprobs, t) for t in row.spec.tokens[first : first + count]]
-    return [PromptScores(row.spec.row, tuple(score for score in scores if score))]
+    return [PromptScores(row.spec.row, tuple(score for score in scores if score), first)]
 
 
 def _scores(alternatives: int | None, token: int) -> TokenScores | None:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from headrace.actors.answering import Answering
 from headrace.actors.echo import Echo
+from headrace.actors.row import Row
 from headrace.runtime.contracts import (
     Accepted,
     Delta,
@@ -22,6 +24,7 @@ from headrace.runtime.contracts import (
     ScoredToken,
     Usage,
 )
+from headrace.runtime.ports import PromptScores, TokenScores
 from headrace.runtime.testing import Script, ScriptedModel
 from headrace.runtime.testing.runtime import Answer, ask
 from headrace.runtime.testing.scene import open_scene
@@ -184,3 +187,21 @@ async def test_a_prompt_may_be_computed_for_nothing(autojump_clock: MockClock) -
     assert answer.text == ""
     assert isinstance(answer.end, Finished)
     assert (answer.end.reason, answer.end.usage) == ("length", Usage(5, 0))
+
+
+def test_what_is_scored_anew_is_told_once() -> None:
+    tokenizer = ScriptedTokenizer()
+    request = asking(HELLO, logprobs=0)
+    row = Row("t", request, Answering(tokenizer, {}).build(request))
+    row.begin([1], 3, tokenizer)
+    scores = [TokenScores(-float(at)) for at in range(5)]
+    parts = [(1, 2), (1, 3), (3, 5), (2, 5)]
+    events = [
+        event
+        for first, end in parts
+        for event in row.on_prompt_scores(PromptScores(1, tuple(scores[first:end]), first))
+    ]
+    deltas = [event for event in events if isinstance(event, Delta)]
+    assert "".join(delta.text for delta in deltas) == "Hello"
+    told = [token.chosen.logprob for delta in deltas for token in delta.scored]
+    assert told == [None, -1.0, -2.0, -3.0, -4.0]

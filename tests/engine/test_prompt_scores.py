@@ -40,7 +40,7 @@ def found(engine: Any, row: int, chunk: int) -> list[TokenScores]:
     scored = list[TokenScores]()
     while left := engine.remaining(row):
         (part,) = engine.prefill([(row, min(chunk, left))]).prompt_scores
-        assert part.row == row
+        assert (part.row, part.first) == (row, 1 + len(scored))
         scored += part.scores
     return scored
 
