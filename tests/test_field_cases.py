@@ -1,7 +1,7 @@
 """Every situation of this list has a test that names it.
 
 The list is of what users of inference servers have met, by the ids that its cases have: what a
-request may ask for (F to O). A test names its cases at the end of its name (`..._h6`), or in its
+request may ask for (F to P). A test names its cases at the end of its name (`..._h6`), or in its
 docstring.
 """
 
@@ -82,6 +82,8 @@ CASES = {
     "O5": "a base URL that ends in /v1 gives a bare 404",
     "O6": "namespaces of tools are refused, or lost in the reply",
     "O7": "counting tokens is missing or wrong",
+    "P1": "clients ask for base64 by default, get floats and store garbage",
+    "P2": "long texts are cut in silence before they are embedded",
 }
 ID = re.compile(r"\b[A-Q]\d{1,2}\b")
 ID_IN_NAME = re.compile(r"_([a-q]\d{1,2})(?=_|$)")
