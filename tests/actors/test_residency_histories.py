@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import (
     Bundle,
@@ -305,6 +306,8 @@ class Histories(RuleBasedStateMachine):
         assert self.residency.lease_count == self.residency.waiting_count == 0
 
 
+# Ten seconds of work, which a machine that is very busy makes many of.
+@pytest.mark.timeout(300)
 def test_ten_thousand_steps_break_no_promise() -> None:
     Histories.steps = 0
     run_state_machine_as_test(

@@ -77,7 +77,9 @@ async def program(*, drain: float = 20.0, load: float = 0.0) -> AsyncIterator[Pr
         said = b""
         with trio.fail_after(START_SECONDS):
             while (match := re.search(rb"listening on http://127.0.0.1:(\d+)", said)) is None:
-                said += await process.stdout.receive_some()
+                heard = await process.stdout.receive_some()
+                assert heard, "the server has ended"
+                said += heard
         yield Program(process, int(match[1]))
     finally:
         if process.poll() is None:

@@ -116,4 +116,6 @@ async def test_it_comes_back_from_every_fault_as_it_was(provided: Provision) -> 
         assert site.model(DEFAULT_MODEL).worker.exit_signal in (signal.SIGSEGV, signal.SIGABRT)
         assert site.model(DEFAULT_MODEL).worker.restarts == 2
         assert await said(site) == before
-        await site.idle(within=10.0)
+        now = site.runtime.statistics()
+        left = (now.requests_in_flight, now.queue_depth, now.rows_running, now.leases)
+        assert left == (0, 0, 0, 0)

@@ -64,7 +64,9 @@ async def test_the_parent_of_workers_imports_nothing_that_computes(
         said = b""
         with trio.fail_after(START_SECONDS):
             while (match := re.search(rb"listening on http://127.0.0.1:(\d+)", said)) is None:
-                said += await process.stderr.receive_some()
+                heard = await process.stderr.receive_some()
+                assert heard, said.decode()
+                said += heard
         port = int(match[1])
         assert (await asked(port, http("GET", "/v1/models"))).json["data"][0]["id"] == "hollow"
         # Parsing, routing, queue and the answer are all the parent's; the load is the worker's.
