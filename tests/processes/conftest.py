@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,13 +15,3 @@ def no_untold_faults(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     faults = [r for r in caplog.get_records("call") if r.name in UNTOLD and r.levelname == "ERROR"]
     assert not faults, [record.getMessage() for record in faults]
-
-
-@pytest.fixture(autouse=True)
-def no_children_left() -> Iterator[None]:
-    yield
-    try:
-        left = os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return
-    pytest.fail(f"a child process was left behind: {left}")
