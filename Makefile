@@ -25,6 +25,10 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --quiet -c requirements.lock
+# Clients that the tests try the server with. They have environments of their own, because they
+# agree neither with each other nor with us on what they need.
+CLIENTS := $(patsubst tests/sdk/loops/%.lock,build/clients/%/.installed,$(wildcard tests/sdk/loops/*.lock))
+NODE_CLIENTS := tests/sdk/node/node_modules/.package-lock.json
 
 comma := ,
 RUN_EXTRAS = $(if $(BACKEND),[$(BACKEND)])
@@ -41,12 +45,12 @@ ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
 # For the kernel alone: handlers above it are async because their callers are.
 ASYNC_KERNEL_RULES := ASYNC910
 
-.PHONY: help venv test check lint types async format serve bench explore stories soak slow lock clean
+.PHONY: help venv test check lint types async format serve bench explore stories soak slow clients lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-test: check  ## everything that a change must pass: check, then the tests
+test: check clients  ## everything that a change must pass: check, then the tests
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
@@ -88,6 +92,8 @@ soak: $(DEV)  ## real clients, faults and drops for MINUTES=5; fails if anything
 slow: $(DEV)  ## the tests that take too long for `make test`
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
 
+clients: $(CLIENTS) $(NODE_CLIENTS)  ## install the clients that tests try the server with
+
 venv: $(DEV)  ## make .venv with all that development needs
 	@echo "$(BIN)/headrace is ready"
 
@@ -102,6 +108,7 @@ lock:  ## write requirements.lock anew
 
 clean:  ## remove .venv and all else that is made here
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf tests/sdk/node/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -117,3 +124,15 @@ $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing headrace and its tools into $(VENV) (a minute or two the first time)"
 	$(INSTALL) -e '.$(DEV_EXTRAS)'
 	@touch $(RUN) $@
+
+# A lock file is the `pip freeze` of an environment that has the newest of what it is named for.
+build/clients/%/.installed: tests/sdk/loops/%.lock | $(BIN)/python
+	@echo "installing clients into $(@D)"
+	rm -rf $(@D) && $(BIN)/python -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D)/bin/python install --disable-pip-version-check --quiet \
+		--no-deps --no-compile -r $<
+	@touch $@
+
+$(NODE_CLIENTS): tests/sdk/node/package-lock.json
+	@if command -v npm >/dev/null; then cd $(<D) && npm ci --ignore-scripts --no-audit --no-fund; \
+		else echo "there is no npm: the checks of the Node clients will be skipped"; fi
