@@ -57,7 +57,7 @@ async def spoil(path: str, count: int, seed: int) -> Counter[int]:
         for number, body in enumerate(islice(bodies(GOOD[path], seed), count)):
             answer = await post(app, path, body)
             assert answer.complete, f"{number}: the answer to {body!r} does not end"
-            wrong = complaint(answer.status, answer.headers["content-type"], answer.body)
+            wrong = complaint(path, answer.status, answer.headers["content-type"], answer.body)
             assert not wrong, f"{number}: {wrong} {answer.body[:300]!r} for {body[:2000]!r}"
             statuses[answer.status] += 1
             if number % BETWEEN_LOOKS == 0:

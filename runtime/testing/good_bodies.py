@@ -1,4 +1,4 @@
-"""Good bodies for every field of the OpenAI routes, to be spoiled by `mutants`."""
+"""Good bodies for the fields of every generating route, to be spoiled by `mutants`."""
 
 from __future__ import annotations
 
@@ -107,3 +107,103 @@ COMPLETIONS: list[dict[str, Any]] = [
     {"prompt": "Hi", "response_format": {"type": "json_object"}, "max_tokens": 2, "user": "u"},
 ]
 GOOD = {"/v1/chat/completions": CHATS, "/v1/completions": COMPLETIONS}
+
+# ---- the other routes ---------------------------------------------------------------------
+
+MESSAGES: list[dict[str, Any]] = [
+    {
+        "messages": HI,
+        "max_tokens": 3,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "temperature": 0.5,
+        "top_k": 5,
+        "stop_sequences": ["x"],
+        "metadata": {"user_id": "u"},
+    },
+    {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                    {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": "2"},
+                    {"type": "text", "text": "And?"},
+                ],
+            },
+        ],
+        "max_tokens": 3,
+        "tools": [{"name": "add", "description": "Adds.", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+        "stream": True,
+    },
+    {
+        "messages": HI,
+        "max_tokens": 3,
+        "thinking": {"type": "enabled", "budget_tokens": 5},
+        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "low"},
+    },
+]
+RESPONSES: list[dict[str, Any]] = [
+    {"input": "Hi", "max_output_tokens": 3, "temperature": 0.5, "metadata": {"a": "b"}},
+    {
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a":1}'},
+            {"type": "function_call_output", "call_id": "c1", "output": "2"},
+        ],
+        "instructions": "Be brief.",
+        "tools": [{"type": "function", "name": "add", "parameters": SCHEMA, "strict": True}],
+        "tool_choice": "required",
+        "reasoning": {"effort": "low"},
+        "max_output_tokens": 3,
+        "stream": True,
+        "store": False,
+    },
+    {
+        "input": "Hi",
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}},
+        "truncation": "auto",
+        "include": [],
+        "top_logprobs": 1,
+        "max_output_tokens": 3,
+    },
+]
+DECISIONS: list[dict[str, Any]] = [
+    {
+        "input": [{"type": "input_text", "text": "It is late."}],
+        "questions": [
+            {"type": "predicate", "instructions": "Is it late?"},
+            {
+                "type": "choice",
+                "name": "fit",
+                "instructions": "Which?",
+                "choices": [{"value": "a"}, {"value": 2}],
+            },
+            {
+                "type": "score",
+                "instructions": "How?",
+                "levels": [{"label": "low"}, {"label": "high"}],
+            },
+        ],
+    },
+]
+EMBEDDINGS: list[dict[str, Any]] = [
+    {"input": "Hi", "encoding_format": "base64", "dimensions": 3, "user": "u"},
+    {"input": ["a", "b"]},
+    {"input": [[1, 2], [3]]},
+]
+GOOD |= {
+    "/v1/messages": MESSAGES,
+    "/v1/messages/count_tokens": MESSAGES,
+    "/v1/responses": RESPONSES,
+    "/v1/responses/input_tokens": RESPONSES,
+    "/v1/decisions": DECISIONS,
+    "/v1/embeddings": EMBEDDINGS,
+}

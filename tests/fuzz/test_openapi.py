@@ -51,6 +51,6 @@ async def test_every_body_gets_a_typed_answer_i1(
         for body in drawn(path, mode):
             answer = await post(app, path, body)
             assert answer.complete
-            wrong = complaint(answer.status, answer.headers["content-type"], answer.body)
+            wrong = complaint(path, answer.status, answer.headers["content-type"], answer.body)
             assert not wrong, f"{wrong} {answer.body[:300]!r} for {body[:2000]!r}"
         await scene.baseline.settle()
