@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from headrace.runtime.testing.fuzzing import spoil
 
-BODIES = 6000
+BODIES = 5000
 
 
 @pytest.mark.timeout(300)

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from headrace.runtime.testing.fuzzing import spoil
 
-BODIES = 4000
+BODIES = 3200
 
 
 @pytest.mark.timeout(300)
