@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What twenty questions about one state cost: together, one alone, and each by itself.
+"""What twenty questions about one state cost together, beside a single one.
 
     python bench/decisions.py --state-tokens 1000 --questions 20 --rounds 3
 
 Times are medians over the rounds, of a real server with its default model. The prompt cache is
-off, so that every round computes its state anew. `prefix` is what the state alone takes, as the
-time of one question.
+off, so that every round computes its state anew. `apart` is what as many requests with one question
+each would take, one after the other.
 """
 
 from __future__ import annotations
@@ -52,23 +52,20 @@ def main() -> None:
         for n in range(given.questions)
     }
     first = dict(list(asked.items())[:1])
+    alone: list[float] = []
+    together: list[float] = []
     with serving("--prompt-cache-bytes", "0") as server:
         ask(server, "warm", first)
-        alone: list[float] = []
-        together: list[float] = []
-        apart: list[float] = []
         for _ in range(given.rounds):
             seconds, one_tokens = ask(server, state, first)
             alone.append(seconds)
             seconds, all_tokens = ask(server, state, asked)
             together.append(seconds)
-            singles = [ask(server, state, {name: asked[name]})[0] for name in asked]
-            apart.append(sum(singles))
-    one, all_, each = map(statistics.median, (alone, together, apart))
+    one, all_ = statistics.median(alone), statistics.median(together)
     print(f"{one_tokens} input tokens for one question, {all_tokens} for {given.questions}")
-    print(f"one question          {one:8.2f} s")
-    print(f"{given.questions} questions together {all_:8.2f} s, {all_ / one:.2f} times one")
-    print(f"{given.questions} requests           {each:8.2f} s, {each / all_:.1f} times as long")
+    print(f"one question {one:.2f} s, {given.questions} together {all_:.2f} s")
+    times = given.questions * one / all_
+    print(f"together {all_ / one:.2f} times one; apart {times:.1f} times as long")
 
 
 if __name__ == "__main__":

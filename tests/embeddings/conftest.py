@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,8 +53,11 @@ QWEN = {
 
 
 @pytest.fixture(autouse=True)
-def computing_on_the_cpu() -> None:
+def computing_on_the_cpu() -> Iterator[None]:
+    before = mx.default_device()
     mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
 
 
 def write_files(
