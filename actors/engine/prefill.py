@@ -11,7 +11,7 @@ from headrace.actors.engine.scoring import scores_of_all
 from headrace.runtime.ports import TokenScores
 
 # Of logits that are held at once, where the tokens of a prompt are scored.
-SCORED_BYTES = 32 << 20
+SCORED_BYTES = 8 << 20
 # Tokens that two prompts have to go on with alike before one of them waits for the other.
 _WORTH_WAITING = 16
 
