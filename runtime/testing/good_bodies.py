@@ -177,14 +177,19 @@ RESPONSES: list[dict[str, Any]] = [
 ]
 DECISIONS: list[dict[str, Any]] = [
     {
-        "input": [{"type": "input_text", "text": "It is late."}],
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "It is late."}]},
+            {"type": "function_call", "call_id": "c1", "name": "clock", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "23:10"},
+            {"role": "user", "content": [{"type": "input_json", "data": {"a": [1, None]}}]},
+        ],
         "questions": [
             {"type": "predicate", "instructions": "Is it late?"},
             {
                 "type": "choice",
                 "name": "fit",
                 "instructions": "Which?",
-                "choices": [{"value": "a"}, {"value": 2}],
+                "choices": [{"value": "a"}, {"value": True, "description": "b"}],
             },
             {
                 "type": "score",
@@ -193,6 +198,18 @@ DECISIONS: list[dict[str, Any]] = [
             },
         ],
     },
+]
+SYSTEM_ONE: list[dict[str, Any]] = [
+    {
+        "model": "default",
+        "state": {"hour": 23, "log": ["a", None]},
+        "questions": {
+            "late": {"type": "noul", "instructions": "Is it late?", "criteria": {"true": "yes"}},
+            "tone": {"type": "choice", "criteria": {"warm": "kind", "cold": None}},
+            "risk": {"type": "score", "instructions": ["a"], "criteria": ["low", {"b": 1}]},
+        },
+    },
+    {"state": "x", "questions": {"q": {"type": "noul"}}, "temperature": None, "stream": False},
 ]
 EMBEDDINGS: list[dict[str, Any]] = [
     {"input": "Hi", "encoding_format": "base64", "dimensions": 3, "user": "u"},
@@ -204,6 +221,7 @@ GOOD |= {
     "/v1/messages/count_tokens": MESSAGES,
     "/v1/responses": RESPONSES,
     "/v1/responses/input_tokens": RESPONSES,
-    "/v1/decisions": DECISIONS,
+    "/v1/decisions": [*DECISIONS, *SYSTEM_ONE],
+    "/v1/systemone": SYSTEM_ONE,
     "/v1/embeddings": EMBEDDINGS,
 }
