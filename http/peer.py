@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, cast
 
+import h11
 import msgspec
 import trio
 from hypercorn.config import Config
@@ -21,6 +22,8 @@ from headrace.runtime.errors import Code, ErrorInfo
 
 # What is read of a pipelined request before the one that is being answered has ended.
 PIECES_AHEAD = 1
+# For what a peer has sent before it left to be handled: parsed, and handed to the app.
+HEARD_SECONDS = 1.0
 # For the bytes of a refusal and the end of a connection that nobody uses.
 CLOSE_SECONDS = 5.0
 
@@ -42,6 +45,8 @@ class Peer(TCPServer):
         super().__init__(app, config, context, ConnectionState({}), cast(Any, stream))
         self._stream = stream
         self._header_seconds = header_seconds
+        # Pieces that have been received and not been handled.
+        self._unheard = 0
 
     async def _read_data(self) -> None:
         """Read on while a request is being answered, so that the peer's end is always seen.
@@ -53,7 +58,9 @@ class Peer(TCPServer):
             nursery.start_soon(self._handle, pieces)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 while data := await self._stream.receive_some(MAX_RECV):
+                    self._unheard += 1
                     await ahead.send(bytes(data))
+            await self._let_be_heard()
             await self.protocol.handle(Closed())
             nursery.cancel_scope.cancel("peer gone")
         # Nobody is there any more, so there is nothing to wait for between requests.
@@ -63,6 +70,22 @@ class Peer(TCPServer):
         with pieces:
             async for piece in pieces:
                 await self.protocol.handle(RawData(piece))
+                self._unheard -= 1
+
+    async def _let_be_heard(self) -> None:
+        """A peer may leave right behind its request. The end is told after the request: told in the
+        midst of it, it would reach nobody, and the request would wait for the rest of its body."""
+        with trio.move_on_after(HEARD_SECONDS):
+            while self._unheard and self._is_reading():  # noqa: ASYNC110 - hypercorn tells nobody
+                await trio.sleep(HEARD_SECONDS / 1000)
+
+    def _is_reading(self) -> bool:
+        """Whether bytes that have come belong to the request that is being read; of one behind it
+        nothing is read before the answer."""
+        protocol = self.protocol.protocol
+        if not isinstance(protocol, H11Protocol):
+            return True
+        return protocol.connection.their_state in (h11.IDLE, h11.SEND_BODY)
 
     async def _idle_timeout(self) -> None:
         """hypercorn runs this while no request is being answered, and cancels it at a head."""
