@@ -1,8 +1,8 @@
 """Every situation of this list has a test that names it.
 
-The list is of what users of inference servers have met, by the ids that its cases have: what a
-request may ask for (F to P). A test names its cases at the end of its name (`..._h6`), or in its
-docstring.
+The list is of what users of inference servers have met, by the ids that its cases have: how clients
+leave, what fails and what memory holds (A to E), and what a request may ask for (F to P). A test
+names its cases at the end of its name (`..._h6`), or in its docstring.
 """
 
 from __future__ import annotations
@@ -17,6 +17,53 @@ import pytest
 TESTS = Path(__file__).parent
 
 CASES = {
+    "A1": "the client hangs up while a plain answer is being computed",
+    "A2": "the client hangs up while its long prompt is still being read in",
+    "A3": "a broken pipe in one stream takes the whole server down",
+    "A4": "a row is taken out in the middle of a step",
+    "A5": "a cancel during a long prefill touches device arrays from the wrong thread",
+    "A6": "each hang-up sometimes keeps a batch slot",
+    "A7": "after a TCP reset the row is gone but its KV memory is not",
+    "A8": "the status page shows requests that left long ago",
+    "A9": "one stream leaves and the batch around it breaks",
+    "A10": "the cancel is lost on the way to the engine's process",
+    "A11": "a proxy in front loses its client and the leg behind it stays open",
+    "B1": "an exception ends the generation loop and every request hangs",
+    "B2": "a row with a penalty joins rows without one",
+    "B3": "a step that never ends",
+    "B4": "after a very long prompt decoding never begins",
+    "B5": "something accumulates with every request",
+    "B6": "requests that carry tools sometimes never start",
+    "B7": "a device error aborts the process",
+    "B8": "two first requests meet on a cold server",
+    "B9": "SIGTERM waits for open streams",
+    "B10": "a dead child is noticed only when the next request comes",
+    "C1": "an agent's conversation grows until the machine runs out",
+    "C2": "the working memory of a prefill is not counted",
+    "C3": "the footprint grows over days",
+    "C4": "memory stands above what the cache may hold",
+    "C5": "freed bytes are counted twice",
+    "C6": "buffers of a prefill that was given up stay",
+    "C7": "cached prefixes are never given back",
+    "C8": "lazy bookkeeping grows with each decode step",
+    "D1": "two models that do not fit together both load",
+    "D2": "an unknown name lands on the main model",
+    "D3": "a request during an unload gets the dying engine",
+    "D4": "an unload with a stream open leaves it for ever",
+    "D5": "while one model loads, the loaded one stalls",
+    "D6": "the new model is loaded before the idle one is dropped",
+    "D7": "several requests for an unloaded model start several copies",
+    "D8": "one model's cache disturbs the batch of another",
+    "D9": "the router dies while its children serve",
+    "D10": "never loaded, unloaded and crashed look the same",
+    "D11": "an unknown name triggers a look-up",
+    "D12": "an unknown route says that the model does not exist",
+    "E1": "under eviction a row continues from somebody else's text",
+    "E2": "text of an earlier request shows up behind sliding windows",
+    "E3": "two streams extend one cached object",
+    "E4": "a hit on the whole prompt feeds the last token twice",
+    "E5": "entries that never hit pile up",
+    "E6": "a failed restore throws the whole cache away",
     "F1": "a seed is accepted and changes nothing",
     "F2": "a seeded row loses its seed because a neighbour has none",
     "F3": "greedy text changes with the company in the batch",

@@ -94,7 +94,7 @@ class TestTwoModels:
         told.take(ledger.report("a", uses(told, "a", 0)))
         assert told.allotted["b"].allotted_bytes >= 150
 
-    def test_kept_prefixes_give_way_before_rows(self, ledger: Ledger, told: Told) -> None:
+    def test_kept_prefixes_give_way_before_rows_c7(self, ledger: Ledger, told: Told) -> None:
         resident(ledger, told, "a", 300)
         told.take(ledger.report("a", uses(told, "a", 200, cache_bytes=500)))
         told.take(ledger.load("b", 300))

@@ -200,7 +200,7 @@ def test_windows_and_states_stop_growing(model_of: Callable[[str], Any]) -> None
 
 
 @pytest.mark.parametrize("tokens", [1024, 2048])
-def test_a_chunk_is_computed_within_what_was_foreseen_for_it(
+def test_a_chunk_is_computed_within_what_was_foreseen_for_it_c2(
     tokens: int, model_of: Callable[[str], Any]
 ) -> None:
     """Given a long prompt, when its last chunk is computed, then the bytes that are there for a

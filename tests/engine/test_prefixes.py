@@ -140,7 +140,7 @@ def test_keys_and_values_are_reused_up_to_the_very_token(tiny_llama: Any, take: 
 
 
 @pytest.mark.parametrize("name", ["tiny_gemma", "tiny_mamba"])
-def test_windows_and_states_are_gone_on_from_where_two_prompts_have_parted(
+def test_windows_and_states_are_gone_on_from_where_two_prompts_have_parted_e2(
     name: str, request: pytest.FixtureRequest, take: Any, alone: Any
 ) -> None:
     model = request.getfixturevalue(name)
@@ -152,7 +152,7 @@ def test_windows_and_states_are_gone_on_from_where_two_prompts_have_parted(
         assert hand.given[n] == alone(model, prompt, ANSWER)
 
 
-def test_the_same_prompt_again_computes_nothing(any_model: Any, take: Any, alone: Any) -> None:
+def test_the_same_prompt_again_computes_nothing_e4(any_model: Any, take: Any, alone: Any) -> None:
     hand = keeping(take(any_model))
     ask(hand, 0, PROMPT)
     hand.add(1, PROMPT, max_tokens=ANSWER)
@@ -162,7 +162,7 @@ def test_the_same_prompt_again_computes_nothing(any_model: Any, take: Any, alone
     assert hand.given[1] == alone(any_model, PROMPT, ANSWER)
 
 
-def test_the_next_turn_of_a_conversation_has_the_answer_already(
+def test_the_next_turn_of_a_conversation_has_the_answer_already_e6(
     any_model: Any, take_either: Any, alone: Any
 ) -> None:
     hand = keeping(take_either(any_model))
@@ -175,7 +175,7 @@ def test_the_next_turn_of_a_conversation_has_the_answer_already(
         prompt = (*prompt, *hand.given[turn], *tokens_of(300 + turn, 6))
 
 
-def test_an_answer_is_kept_from_among_others_that_go_on(
+def test_an_answer_is_kept_from_among_others_that_go_on_e3(
     any_model: Any, take_either: Any, alone: Any
 ) -> None:
     hand = keeping(take_either(any_model))
@@ -266,7 +266,7 @@ def test_what_a_waiting_row_has_found_cannot_be_taken_from_it(
     assert hand.engine.cache_use().bytes == 0
 
 
-def test_the_bytes_that_are_told_are_those_that_are_held(any_model: Any, take: Any) -> None:
+def test_the_bytes_that_are_told_are_those_that_are_held_c4(any_model: Any, take: Any) -> None:
     hand = keeping(take(any_model))
     ask(hand, 9, PROMPT)
     hand.engine.free_cache(LIMIT)
@@ -291,7 +291,7 @@ def test_the_bytes_that_are_told_are_those_that_are_held(any_model: Any, take: A
 
 
 @pytest.mark.parametrize("name", ["tiny_llama", "tiny_mamba"])
-def test_the_limit_holds_whatever_comes(
+def test_the_limit_holds_whatever_comes_e5(
     name: str, request: pytest.FixtureRequest, take: Any, alone: Any
 ) -> None:
     model = request.getfixturevalue(name)
@@ -332,7 +332,7 @@ def test_a_model_whose_prefixes_do_not_do_keeps_none(tiny_llama: Any) -> None:
         """Copies of it hold nothing."""
 
         def __deepcopy__(self, memo: Any) -> Any:
-            return Forgetful()
+            return type(self)()
 
     engine = BatchEngine(
         WithCaches(tiny_llama, Forgetful), end_tokens=[0], vocab_size=VOCAB, lookahead=False
@@ -349,7 +349,7 @@ def test_a_closed_engine_keeps_nothing(tiny_llama: Any, take: Any) -> None:
     assert hand.engine.cache_use().bytes == 0
 
 
-def test_conversations_under_eviction_say_what_they_would_say_alone(
+def test_conversations_under_eviction_say_what_they_would_say_alone_e1(
     any_model: Any, take: Any, alone: Any
 ) -> None:
     """Many conversations at once, each with a secret of its own, where few can be kept."""

@@ -187,7 +187,7 @@ async def clients(site: WorkerSite) -> AsyncIterator[list[Client]]:
 
 
 @pytest.mark.parametrize(("fault", "within", "signals"), FAULTS)
-async def test_each_request_hears_of_it_once_and_the_model_comes_back_by_itself(
+async def test_each_request_hears_of_it_once_and_the_model_comes_back_by_itself_b7_b10(
     fault: Fault,
     within: float,
     signals: set[signal.Signals],
