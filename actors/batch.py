@@ -39,6 +39,8 @@ class Held:
 
     kv_bytes: int
     cache: CacheUse
+    # What is to be done for the disk, on another thread.
+    disk_work: Sequence[Callable[[], str | None]] = ()
 
 
 class Batch:
@@ -62,7 +64,7 @@ class Batch:
         for row in rows:
             self._engine.remove(row)
             self._forget(row)
-        return self.held()
+        return attrs.evolve(self.held(), disk_work=self._engine.disk_work())
 
     def suspend(self, rows: Sequence[int]) -> tuple[list[RowSpec], Held]:
         """Drop rows with their KV, and answer with what goes on from where they stand."""

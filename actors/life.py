@@ -27,6 +27,9 @@ class EngineLimits:
     step_seconds: float
     close_seconds: float = 30.0
     cache_bytes: int = 0
+    # A folder for each kind of model; no bytes: nothing is kept on disk.
+    disk_folder: str = ""
+    disk_bytes: int = 0
     rationed: bool = False
 
 

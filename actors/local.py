@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+
 import attrs
 
 from headrace.actors.dialect import Dialect
@@ -38,9 +41,11 @@ class LocalRunner:
             self.open_thread(f"grammar {spec.id}") as spare_thread,
         ):
             threads = Threads(engine_thread, text_thread, spare_thread)
-            engine = _Loading(self.loader, self.limits.cache_bytes)
+            engine = _Loading(self.loader, self.limits)
             try:
                 loaded = await engine_thread.run(engine.load, spec)
+                if engine.trouble is not None:
+                    self.trace.emit("cache.trouble", trouble=engine.trouble)
                 await self._serve(loaded, outlet, ready, threads)
             except RequestError as error:
                 return error.info
@@ -86,9 +91,11 @@ class _Loading:
     call, so its memory is not lost.
     """
 
-    def __init__(self, loader: Loader, cache_bytes: int) -> None:
+    def __init__(self, loader: Loader, limits: EngineLimits) -> None:
         self._loader = loader
-        self._cache_bytes = cache_bytes
+        self._limits = limits
+        # Why nothing is kept on disk, in words for the log.
+        self.trouble: str | None = None
         self._loaded: LoadedModel | None = None
         self.hung = False
 
@@ -98,13 +105,36 @@ class _Loading:
         reasons = Dialect.of(loaded.tokenizer).plain is not None
         info = attrs.evolve(loaded.info, id=spec.id, reasons=reasons)
         self._loaded = attrs.evolve(loaded, info=info)
-        loaded.engine.limit_cache(self._cache_bytes)
+        loaded.engine.limit_cache(self._limits.cache_bytes)
+        if self._limits.disk_bytes:
+            self._keep_on_disk(self._loaded)
         return self._loaded
+
+    def _keep_on_disk(self, loaded: LoadedModel) -> None:
+        fingerprint = _fingerprint(loaded)
+        folder = os.path.join(self._limits.disk_folder, fingerprint)
+        try:
+            loaded.engine.keep_on_disk(folder, fingerprint, self._limits.disk_bytes)
+        except OSError as error:
+            self.trouble = f"no prefixes are kept on disk: {error}"
 
     def close(self) -> None:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
             loaded.engine.close()
+
+
+def _fingerprint(loaded: LoadedModel) -> str:
+    """Of all that tokens and their KV depend on: weights and numbers, tokenizer and template."""
+    info, tokenizer = loaded.info, loaded.tokenizer
+    parts = (
+        info.fingerprint,
+        info.dtype,
+        info.vocab_size,
+        tokenizer.template,
+        sorted(tokenizer.special_tokens.items()),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
 
 
 def _unwatched(share: float) -> None:

@@ -40,6 +40,7 @@ from headrace.actors.rations import Claim, Rations, renumbered
 from headrace.actors.reading import ReadingRow
 from headrace.actors.row import Row
 from headrace.actors.rows import BatchRow, Part
+from headrace.actors.saving import Saving
 from headrace.runtime.actor import Ref, drain
 from headrace.runtime.contracts import Failed
 from headrace.runtime.errors import Code, ErrorInfo, KernelError
@@ -89,6 +90,7 @@ class Model:
         self._trace = trace
         send, self._mailbox = trio.open_memory_channel[ToModel | Ready](math.inf)
         self.ref: Ref[ToModel | Ready] = Ref(f"model {loaded.info.id}", send)
+        self._saving = Saving(threads.spare, trace)
         self._preparing = Preparing(loaded, threads, self.ref.tell, trace)
         self._work = trio.Event()
         self._row_numbers = itertools.count(1)
@@ -108,6 +110,7 @@ class Model:
         async with trio.open_nursery() as self._builders:
             self._builders.start_soon(self._listen)
             self._builders.start_soon(self._preparing.warm)
+            self._builders.start_soon(self._saving.serve)
             while True:
                 # What has come by the boundary counts before anything else runs, also what has
                 # just been handed to the listener.
@@ -207,6 +210,7 @@ class Model:
         numbers = [choice.number for _, choice in leaving]
         held = await self._on_engine(self._batch.leave, numbers)
         self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        self._saving.take(held.disk_work)
         self._rations.leave(numbers)
         for number in numbers:
             del self._running[number]

@@ -334,6 +334,8 @@ def _runner(
         settings.prefill_chunk_s,
         settings.step_timeout_s,
         cache_bytes=min(settings.prompt_cache_bytes, provision.budget_bytes // CACHE_SHARE),
+        disk_folder=str(settings.home / "prefixes"),
+        disk_bytes=settings.prompt_cache_disk_bytes,
         rationed=True,
     )
     # An embedding program has one process, unless it asks for more.

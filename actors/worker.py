@@ -34,7 +34,7 @@ from headrace.runtime.link import Link, open_link
 from headrace.runtime.ports import Loader
 from headrace.runtime.supervisor import leaves
 from headrace.runtime.thread import open_thread
-from headrace.runtime.trace import Trace
+from headrace.runtime.trace import Trace, TraceEvent
 from headrace.runtime.worker_side import inherited_socket, leave_with_parent
 
 BEAT_SECONDS = 1.0
@@ -70,7 +70,9 @@ async def work(link: Link) -> int:
     outlet = Outflow(link)
     loader = _loader(begin)
     threads = partial(open_thread, stop_seconds=THREAD_STOP_SECONDS)
-    run = LocalRunner(loader, threads, begin.limits, Trace(), measures=True)
+    trace = Trace()
+    trace.listen(_tell_trouble)
+    run = LocalRunner(loader, threads, begin.limits, trace, measures=True)
     code = 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_beat, link)
@@ -82,6 +84,12 @@ async def work(link: Link) -> int:
             await link.flushed()
         nursery.cancel_scope.cancel()
     return code
+
+
+def _tell_trouble(event: TraceEvent) -> None:
+    """What is for the log. The parent's trace hears of requests only."""
+    if event.name == "cache.trouble":
+        sys.stderr.write(f"headrace worker: {event.fields['trouble']}\n")
 
 
 def _loader(begin: Begin) -> Loader:

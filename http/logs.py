@@ -31,6 +31,7 @@ LIFECYCLE = {
     "worker.started": logging.INFO,
     "worker.silent": logging.WARNING,
     "worker.died": logging.ERROR,
+    "cache.trouble": logging.WARNING,
 }
 
 

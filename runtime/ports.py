@@ -222,6 +222,16 @@ class Engine(Protocol):
 
     def cache_use(self) -> CacheUse: ...
 
+    def keep_on_disk(self, folder: str, fingerprint: str, max_bytes: int) -> None:
+        """Keep past prompts in this folder too, up to so many bytes, and use what is there.
+        `fingerprint` stands for model, tokenizer, template and numbers: a file with another is put
+        aside. An engine for whose caches that does not do keeps none. Raises `OSError` where the
+        folder cannot be used."""
+
+    def disk_work(self) -> Sequence[Callable[[], str | None]]:
+        """What has to be done for the disk since the last call, for another thread, in order.
+        Each answers what went wrong, in words for the log."""
+
     def reused(self, row: int) -> int:
         """Prompt tokens that the row took from the cache. Final once its prompt is complete."""
 

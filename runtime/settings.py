@@ -108,6 +108,9 @@ class Settings:
         None, "most bytes of resident models; none: the memory budget"
     )
     prompt_cache_bytes: Bytes = setting(8 * GIB, "most bytes of kept prompt prefixes")
+    prompt_cache_disk_bytes: Bytes = setting(
+        0, "most bytes a model keeps of them on disk, over restarts; 0: none"
+    )
 
     idle_unload_s: SecondsOrZero = setting(
         0.0, "seconds unused until a model is unloaded; 0: never"

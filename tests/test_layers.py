@@ -61,6 +61,7 @@ LAYERS: dict[str, list[str]] = {
 PURE = [
     "actors/grammar/*",
     "actors/allocation.py",
+    "actors/engine/disk_index.py",
     "actors/engine/radix.py",
     "actors/eviction.py",
     "actors/fit.py",

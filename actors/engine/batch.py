@@ -6,7 +6,8 @@ One OS thread owns an engine for life. Nothing here sets process-wide MLX state.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -33,6 +34,8 @@ from headrace.runtime.ports import (
 
 # Freed buffers beyond this are given back after a prefill, whose transients are the largest.
 _SPARE_BYTES = 128 << 20
+# The end of a longer prompt is computed by itself: what others would save is less than the copy.
+_SHORT_TOKENS = 256
 # Attention grows by a token a step, so buffers of sizes that never come again pile up.
 _STEPS_BETWEEN_RELEASES = 256
 
@@ -84,6 +87,7 @@ class BatchEngine:
         if self._readings.add(spec):
             return
         row = Row(spec)
+        self._prefixes.recall(row)
         self._prefixes.meet(row, self._waiting())
         self._prefixes.look(row)
         self._rows[spec.row] = row
@@ -216,6 +220,12 @@ class BatchEngine:
     def cache_use(self) -> CacheUse:
         return self._prefixes.use()
 
+    def keep_on_disk(self, folder: str, fingerprint: str, max_bytes: int) -> None:
+        self._prefixes.keep_on_disk(Path(folder), fingerprint, max_bytes)
+
+    def disk_work(self) -> Sequence[Callable[[], str | None]]:
+        return self._prefixes.work()
+
     def reused(self, row: int) -> int:
         found = self._rows.get(row)
         # One that goes on has computed, before, what it finds.
@@ -257,13 +267,13 @@ class BatchEngine:
         self, todo: Sequence[tuple[Row, int]]
     ) -> tuple[list[RowFailed], list[PromptScores]]:
         failed, scores = list[RowFailed](), list[PromptScores]()
-        together = [row for row, _ in todo if not row.spec.scores_prompt]
+        together = [row for row, _ in todo if _is_short(row)]
         if len(together) > 1 and self.sharing.prompts:
             try:
                 self._compute_together(together)
             except Exception as error:
                 failed += self._lose(together, error)
-            todo = [(row, count) for row, count in todo if row.spec.scores_prompt]
+            todo = [(row, count) for row, count in todo if row not in together]
         for row, count in todo:
             try:
                 found = self._compute_one(row, count)
@@ -357,6 +367,11 @@ class BatchEngine:
             f"<BatchEngine {len(self._rows)} rows, {len(self._ready)} ready,"
             f" {running} in {len(self._running)} batches>"
         )
+
+
+def _is_short(row: Row) -> bool:
+    """Whether it may be computed with others, for which all of its KV is copied twice."""
+    return not row.spec.scores_prompt and row.reach <= _SHORT_TOKENS
 
 
 def _tokens(spec: RowSpec) -> Iterator[int]:

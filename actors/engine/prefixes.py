@@ -8,13 +8,17 @@ it is about to compute: until then it only holds its place in the tree.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from headrace.actors.engine import forward, kv
+from headrace.actors.engine.disk import DiskTier
 from headrace.actors.engine.kv import Cache
-from headrace.actors.engine.radix import Path, Radix, common
+from headrace.actors.engine.radix import Radix, Way, common
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.segments import (
     Segment,
@@ -33,6 +37,10 @@ _GAIN = 1 / 64
 _STATE_TOKENS = 512
 # Where two rows part sooner, remembering where is not worth a state.
 _LEAST_COMMON = 16
+# Tokens for which a file is written, and read.
+_LEAST_SAVED, _LEAST_RECALLED = 64, 32
+# Files that may be waiting to be written.
+_MOST_WORK = 8
 # The largest difference that rounding may make, as a share of that between two contexts.
 _TOLERANCE = 0.03
 
@@ -54,6 +62,8 @@ class Prefixes:
         self._hits = 0
         self._misses = 0
         self._tokens_reused = 0
+        self._disk: DiskTier | None = None
+        self._work: list[Callable[[], str | None]] = []
 
     def limit(self, max_bytes: int) -> None:
         """Keep no more than so many bytes, from now on; 0: nothing."""
@@ -68,8 +78,23 @@ class Prefixes:
             return None
         return "token" if self._cut_everywhere else "state"
 
+    def keep_on_disk(self, folder: Path, fingerprint: str, max_bytes: int) -> None:
+        """Keep what answers leave on disk too, and look for it there. Only where prefixes can be
+        cut anywhere. Raises `OSError` where the folder cannot be used."""
+        if self.grain == "token" and max_bytes:
+            self._disk = DiskTier(folder, fingerprint, max_bytes)
+
+    def work(self) -> list[Callable[[], str | None]]:
+        """What is to be done for the disk on another thread, since the last call; each answers
+        what went wrong."""
+        if self._disk is None:
+            return []
+        work, self._work = self._work, []
+        troubles, self._disk.troubles = self._disk.troubles, []
+        return work + [partial(str, trouble) for trouble in troubles]
+
     def close(self) -> None:
-        self._tree, self._model = Radix(0), None
+        self._tree, self._model, self._disk, self._work = Radix(0), None, None, []
 
     def free(self, nbytes: int) -> int:
         """Give up so many bytes, or all that no row is about to use. Answers how many it were."""
@@ -97,6 +122,24 @@ class Prefixes:
             length = common(row.spec.tokens, other.spec.tokens)
             self._note_parting(row, length)
             self._note_parting(other, length)
+
+    def recall(self, row: Row) -> None:
+        """Bring the beginning of a row's prompt back from disk, where that is more than is kept
+        in memory."""
+        if self._disk is None or self.grain is None or row.anew:
+            return
+        tokens = row.spec.tokens
+        path = self._tree.find(tokens)
+        for entry, end in self._disk.cover(tokens):
+            if end - path.length < _LEAST_RECALLED:
+                continue
+            room = (end - path.length) * self._token_bytes
+            if entry.start > path.length or not self._tree.make_room(room, path):
+                return
+            piece = self._disk.read(entry, path.length, end)
+            if piece is None:
+                return
+            path = self._tree.add(path, tokens[path.length : end], piece)
 
     def _note_parting(self, row: Row, length: int) -> None:
         if _LEAST_COMMON <= length <= row.prompt_length:
@@ -137,13 +180,13 @@ class Prefixes:
             self._hits += row.reused > 0
             self._misses += row.reused == 0
 
-    def _usable(self, path: Path[Segment, State], most: int) -> int:
+    def _usable(self, path: Way[Segment, State], most: int) -> int:
         if self._cut_everywhere:
             return min(path.length, most)
         marked = path.marked(most)
         return 0 if marked is None else marked.length
 
-    def _restored(self, path: Path[Segment, State], length: int) -> Cache:
+    def _restored(self, path: Way[Segment, State], length: int) -> Cache:
         segments = []
         for node in path.nodes[1:]:
             count = length - (node.length - len(node.tokens))
@@ -178,7 +221,28 @@ class Prefixes:
         if self.grain is None or row.anew:
             return
         length = row.prompt_length + len(row.answer) + ahead
-        self._keep(cache, index, (*row.spec.tokens, *row.answer)[:length])
+        tokens = (*row.spec.tokens, *row.answer)[:length]
+        self._keep(cache, index, tokens)
+        if self._disk is not None:
+            self._save(self._disk, tokens)
+
+    def _save(self, disk: DiskTier, tokens: tuple[int, ...]) -> None:
+        start, path = disk.covered(tokens), self._tree.find(tokens)
+        # A few tokens more are left to the next turn, which has them too.
+        if path.length < len(tokens) or len(tokens) - start < _LEAST_SAVED:
+            return
+        if disk.writing < _MOST_WORK:
+            work = disk.write(tokens, start, self._between(path, start))
+            self._work += [] if work is None else [work]
+
+    def _between(self, path: Way[Segment, State], start: int) -> list[Segment]:
+        """What the path holds from `start` tokens on."""
+        found = []
+        for node in path.nodes[1:]:
+            first, last = node.length - len(node.tokens), min(node.length, path.length)
+            if last > start and node.piece is not None:
+                found.append(node.piece.between(max(0, start - first), last - first))
+        return found
 
     def _is_due(self, row: Row) -> bool:
         """Whether a state belongs where a row stands in its prompt."""
@@ -199,7 +263,7 @@ class Prefixes:
             if not self._cut_everywhere:
                 self._keep_state(cache, path)
 
-    def _keep_state(self, cache: Cache, path: Path[Segment, State]) -> None:
+    def _keep_state(self, cache: Cache, path: Way[Segment, State]) -> None:
         path = self._tree.cut(path)
         if path.end.mark is None:
             state = state_of(cache)

@@ -53,7 +53,7 @@ class Node(Generic[P, M]):
 
 
 @attrs.frozen
-class Path(Generic[P, M]):
+class Way(Generic[P, M]):
     """How far some tokens lead from the root: `length` of them, the last node perhaps in part."""
 
     nodes: tuple[Node[P, M], ...]
@@ -85,7 +85,7 @@ class Radix(Generic[P, M]):
     def entries(self) -> int:
         return len(self._order)
 
-    def find(self, tokens: tuple[int, ...]) -> Path[P, M]:
+    def find(self, tokens: tuple[int, ...]) -> Way[P, M]:
         """The longest way along these tokens; using it is what keeps it."""
         nodes, length = [self._root], 0
         while length == nodes[-1].length and length < len(tokens):
@@ -95,9 +95,9 @@ class Radix(Generic[P, M]):
             nodes.append(child)
             length += common(child.tokens, tokens[length : length + len(child.tokens)])
         self._use(nodes[-1])
-        return Path(tuple(nodes), length)
+        return Way(tuple(nodes), length)
 
-    def hold(self, path: Path[P, M]) -> Node[P, M]:
+    def hold(self, path: Way[P, M]) -> Node[P, M]:
         """Keep everything on the path until its end is released."""
         path.end.holds += 1
         return path.end
@@ -105,7 +105,7 @@ class Radix(Generic[P, M]):
     def release(self, node: Node[P, M]) -> None:
         node.holds -= 1
 
-    def make_room(self, nbytes: int, path: Path[P, M]) -> bool:
+    def make_room(self, nbytes: int, path: Way[P, M]) -> bool:
         """Whether so many bytes more are allowed, perhaps at the cost of others than `path`."""
         if nbytes > self.max_bytes:
             return False
@@ -114,7 +114,7 @@ class Radix(Generic[P, M]):
         self.release(held)
         return self.nbytes + nbytes <= self.max_bytes
 
-    def add(self, path: Path[P, M], tokens: tuple[int, ...], piece: P) -> Path[P, M]:
+    def add(self, path: Way[P, M], tokens: tuple[int, ...], piece: P) -> Way[P, M]:
         """Lead on from the end of `path`, which `find` has just given for these very tokens."""
         parent = self.cut(path).end
         node: Node[P, M] = Node(tokens, path.length + len(tokens), parent, piece)
@@ -122,9 +122,9 @@ class Radix(Generic[P, M]):
         self._order[node] = None
         self.nbytes += piece.nbytes
         self._use(node)
-        return Path((*path.nodes[:-1], parent, node), node.length)
+        return Way((*path.nodes[:-1], parent, node), node.length)
 
-    def cut(self, path: Path[P, M]) -> Path[P, M]:
+    def cut(self, path: Way[P, M]) -> Way[P, M]:
         """The same path, ending where a node ends."""
         node, at = path.end, path.length - path.end.length
         if at == 0:
@@ -139,7 +139,7 @@ class Radix(Generic[P, M]):
         node.parent, node.tokens, node.piece = upper, node.tokens[at:], tail
         self._order[upper] = None
         self._use(upper)
-        return Path((*path.nodes[:-1], upper), path.length)
+        return Way((*path.nodes[:-1], upper), path.length)
 
     def set_mark(self, node: Node[P, M], mark: M) -> None:
         self.nbytes += mark.nbytes - (0 if node.mark is None else node.mark.nbytes)

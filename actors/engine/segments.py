@@ -39,6 +39,19 @@ class Segment:
         tail = [(keys[..., at:, :], values[..., at:, :]) for keys, values in self.layers]
         return _segment(head), _segment(tail)
 
+    def between(self, first: int, last: int) -> Segment:
+        """A copy of these tokens; all of them are what it has already."""
+        if first == 0 and last == self.tokens:
+            mx.eval(self.layers)
+            return self
+        return _segment(
+            [(keys[..., first:last, :], values[..., first:last, :]) for keys, values in self.layers]
+        )
+
+    @property
+    def tokens(self) -> int:
+        return int(self.layers[0][0].shape[2]) if self.layers else 0
+
     def first(self, tokens: int) -> Segment:
         """A view of the first tokens, to be read and let go."""
         return Segment(

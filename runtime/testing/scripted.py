@@ -6,7 +6,7 @@ and kept in `misuses`, so that an owner that swallows the exception is found out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -93,6 +93,8 @@ class ScriptedEngine:
         self._tokenizer = tokenizer
         self._device = device
         self._cache = CacheUse()
+        # What it will say is to be done for the disk.
+        self.pending_disk_work: list[Callable[[], str | None]] = []
         self._timings = timings
         self._kv_bytes_per_token = kv_bytes_per_token
         self._weights_bytes = weights_bytes
@@ -193,6 +195,13 @@ class ScriptedEngine:
 
     def cache_use(self) -> CacheUse:
         return self._cache
+
+    def keep_on_disk(self, folder: str, fingerprint: str, max_bytes: int) -> None:
+        """Has nothing to keep."""
+
+    def disk_work(self) -> Sequence[Callable[[], str | None]]:
+        work, self.pending_disk_work = self.pending_disk_work, []
+        return work
 
     def reused(self, row: int) -> int:
         self._check(row in self._rows, f"row {row} is not in the batch")

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.actors.engine.radix import Node, Path, Radix, common
+from headrace.actors.engine.radix import Node, Radix, Way, common
 
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -126,7 +126,8 @@ class Histories(RuleBasedStateMachine):
 
     def ways(self) -> list[tuple[Node[Kept, Mark], Tokens]]:
         """All nodes but the root, each with the tokens that lead to its end."""
-        found, todo = [], [(self.tree.find(()).end, ())]
+        found = list[tuple[Node[Kept, Mark], Tokens]]()
+        todo: list[tuple[Node[Kept, Mark], Tokens]] = [(self.tree.find(()).end, ())]
         while todo:
             node, tokens = todo.pop()
             for child in node.children.values():
@@ -184,7 +185,7 @@ def test_what_was_used_longest_ago_goes_first(
     assert not gone or not leaves or max(used[p] for p in gone) <= min(used[p] for p in leaves)
 
 
-def whole(path: Path[Kept, Mark]) -> Tokens:
+def whole(path: Way[Kept, Mark]) -> Tokens:
     return tuple(token for node in path.nodes for token in node.tokens)
 
 
