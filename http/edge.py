@@ -55,6 +55,10 @@ class Edge:
         """Whether models that were made for text embed as well."""
         return self.runtime.settings.embedding_pooling != "none"
 
+    def response_id(self, request_id: str) -> str | None:
+        """Of a request that is being answered, or runs in the background."""
+        return self.live.response_id(request_id) or self.kept.response_id(request_id)
+
     def draw_seed(self) -> int:
         """Fresh entropy for a request that brought no seed."""
         return secrets.randbits(64)

@@ -161,6 +161,26 @@ class Kept:
             await underway.settled.wait()
         return await self.response(name)
 
+    async def cancel_run(self, name: str) -> str | None:
+        """End a run in the background by the id of its request or its response, and say how it
+        ended; None where there is no such run."""
+        found = [
+            u for u in self._underway.values() if name in (u.asked.request.id, u.asked.response_id)
+        ]
+        if not found:
+            await trio.lowlevel.checkpoint()
+            return None
+        found[0].cancel("api")
+        await found[0].settled.wait()
+        return "cancelled" if found[0].writer.status == "cancelled" else "finished"
+
+    def response_id(self, request_id: str) -> str | None:
+        """Of a response that runs."""
+        ids = (
+            u.asked.response_id for u in self._underway.values() if u.asked.request.id == request_id
+        )
+        return next(ids, None)
+
     async def delete(self, name: str) -> None:
         """Raises `RequestError` (response_not_found)."""
         underway = self._underway.get(name)

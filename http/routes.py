@@ -49,11 +49,12 @@ def show_model(exchange: Exchange, model_id: str) -> Response:
 
 def list_requests(exchange: Exchange) -> Response:
     edge = exchange.edge
-    return exchange.json(operations.requests(edge.runtime.requests(), edge.live.response_id))
+    return exchange.json(operations.requests(edge.runtime.requests(), edge.response_id))
 
 
 async def cancel_request(exchange: Exchange, name: str) -> Response:
-    status = await exchange.edge.live.cancel(name)
+    edge = exchange.edge
+    status = await edge.live.cancel(name) or await edge.kept.cancel_run(name)
     if status is None:
         raise RequestError(Code.REQUEST_NOT_FOUND, "No live request has this id.", param="id")
     return exchange.json({"id": name, "object": "request", "status": status})

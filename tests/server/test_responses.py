@@ -255,6 +255,17 @@ class TestBackground:
                 "previous_response_not_usable"
             )
 
+    async def test_it_is_among_the_live_requests_and_can_be_ended_there(self) -> None:
+        async with open_site(says(LONG)) as site:
+            name = (await ask(site, background=True)).json["id"]
+            await until(site, name, "in_progress")
+            (live,) = (await site.call(http("GET", "/v1/requests"))).json["data"]
+            assert live["response_id"] == name
+            ended = await site.call(http("DELETE", f"/v1/requests/{name}"))
+            assert ended.json["status"] == "cancelled"
+            await site.idle()
+            assert (await get(site, name)).json["status"] == "cancelled"
+
     async def test_one_that_runs_is_cancelled_before_it_is_deleted(self) -> None:
         async with open_site(says(LONG)) as site:
             name = (await ask(site, background=True)).json["id"]
