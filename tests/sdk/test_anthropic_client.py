@@ -206,11 +206,11 @@ class TestRefusals:
 def test_models_in_the_clients_shape_have_their_window_o3(
     served: Serving, claude: anthropic.Anthropic
 ) -> None:
-    (model,) = claude.models.list().data
-    assert model.max_input_tokens == 8192
-    assert claude.models.retrieve(model.id) == model
     rows = httpx.get(f"{served.base_url}/v1/models", timeout=30).json()["data"]
-    assert [(row["id"], row["context_window"]) for row in rows] == [(model.id, 8192)]
+    assert [row["id"] for row in rows] == [model.id for model in claude.models.list()]
+    assert (rows[0]["current"], rows[0]["context_window"]) == (True, 8192)
+    model = claude.models.retrieve(rows[0]["id"])
+    assert (model.id, model.max_input_tokens) == (rows[0]["id"], 8192)
     with pytest.raises(anthropic.NotFoundError) as caught:
         claude.models.retrieve("mini")
     assert caught.value.body["type"] == "error"  # type: ignore[index, call-overload]
