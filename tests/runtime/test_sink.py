@@ -41,6 +41,14 @@ async def test_text_that_piled_up_comes_as_one_delta() -> None:
     assert await read_all(sink) == [ACCEPTED, Delta("Hello", 5), FINISHED]
 
 
+async def test_texts_of_two_choices_stay_apart() -> None:
+    sink = StreamSink()
+    events = [Delta("a", choice=0), Delta("b", choice=1), Delta("c", choice=0)]
+    for event in (*events, FINISHED):
+        sink.put(event)
+    assert await read_all(sink) == [*events, FINISHED]
+
+
 async def test_what_was_read_is_not_merged_with_what_comes() -> None:
     sink = StreamSink()
     sink.put(Delta("a"))
