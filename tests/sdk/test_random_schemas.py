@@ -23,6 +23,8 @@ FREE = 4
 def test_what_ends_validates_beside_rows_that_are_free_n1_n2(
     client: openai.OpenAI, nothing_left: Serving, count: int
 ) -> None:
+    patient = client.with_options(timeout=600)
+
     def answer(number: int, schema: dict[str, Any] | None) -> Any:
         form: Any = {"name": "example", "schema": schema}
         fields: dict[str, Any] = (
@@ -31,7 +33,7 @@ def test_what_ends_validates_beside_rows_that_are_free_n1_n2(
             else {"response_format": {"type": "json_schema", "json_schema": form}}
         )
         asked: list[Any] = [{"role": "user", "content": "Give me an example, as JSON."}]
-        answered = client.chat.completions.create(
+        answered = patient.chat.completions.create(
             model="default",
             messages=asked,
             temperature=1,
