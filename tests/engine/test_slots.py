@@ -117,7 +117,7 @@ def leave_and_join() -> bool:
 
 
 def test_leaving_and_joining_within_the_room_there_is_copies_no_other_row() -> None:
-    """A copy lies elsewhere while its source lives. MLX's thread may hold a buffer for a moment after
+    """A copy lies elsewhere while its source lives. MLX may hold a buffer for a moment after
     an eval has returned, and then it copies too: so one try in which nothing moved is the proof."""
     assert any(leave_and_join() for _ in range(50))
 
