@@ -7,6 +7,7 @@ somewhere, or it has its line here as accepted without effect, or as refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import attrs
 
@@ -16,6 +17,7 @@ from headrace.http.wire.rules import OBJECT, TEXT, Rule, choice, only, read_all
 from headrace.http.wire.thinking import EFFORTS, TEMPLATE_ARGS, TemplateArgs
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import Thinking
+from headrace.runtime.errors import Code, RequestError
 
 # Accepted without effect; the type is checked all the same.
 WITHOUT_EFFECT: dict[str, Rule] = {
@@ -29,8 +31,25 @@ WITHOUT_EFFECT: dict[str, Rule] = {
     "user_profile_id": TEXT,
     "workspace_id": TEXT,
 }
+
+
+def _no_thread(value: Any, path: str) -> NoReturn:
+    """Conversations are not kept for this protocol. A client that is told so in these words sends
+    its whole conversation instead, without a thread."""
+    raise RequestError(
+        Code.UNSUPPORTED_PARAMETER,
+        f"{path} is not supported: send the whole conversation.",
+        param=path,
+        details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+    )
+
+
 # Refused unless null.
-REFUSED: dict[str, Rule] = {"container": only(None), "mcp_servers": only(None)}
+REFUSED: dict[str, Rule] = {
+    "container": only(None),
+    "mcp_servers": only(None),
+    "thread": Rule(_no_thread, {"type": "null"}),
+}
 
 # Whether a model that can think is to, by the type of the thinking that was asked for.
 THINKING = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}

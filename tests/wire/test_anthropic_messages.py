@@ -226,6 +226,7 @@ PDF = {"type": "document", "source": {"type": "base64", "media_type": "applicati
         ({"tool_choice": {"type": "any"}}, Code.INVALID_TOOL_CHOICE, "tool_choice"),
         ({"mcp_servers": []}, Code.UNSUPPORTED_PARAMETER, "mcp_servers"),
         ({"container": "c"}, Code.UNSUPPORTED_PARAMETER, "container"),
+        ({"thread": {"type": "create"}}, Code.UNSUPPORTED_PARAMETER, "thread"),
         ({"metadata": 5}, Code.INVALID_TYPE, "metadata"),
     ],
 )
