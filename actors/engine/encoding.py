@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -89,6 +89,12 @@ class EncoderEngine:
 
     def cache_use(self) -> CacheUse:
         return CacheUse()
+
+    def keep_on_disk(self, folder: str, fingerprint: str, max_bytes: int) -> None:
+        """Nothing is kept there either."""
+
+    def disk_work(self) -> Sequence[Callable[[], str | None]]:
+        return ()
 
     def reused(self, row: int) -> int:
         return 0
