@@ -8,6 +8,7 @@ long list must not take the rows of those who wait behind it.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -25,24 +26,30 @@ class Together:
         self.parts = tuple(Part(self, number, late=number >= width) for number in range(prompts))
         self._width = width
         self._unchecked = set(range(prompts))
+        # Those that have had no turn yet.
+        self._line = deque(range(prompts))
         self._turns = [trio.Event() for _ in range(prompts)]
         # Of those that wait in the queue.
         self._waits: list[trio.CancelScope] = []
         self._failure: ErrorInfo | None = None
 
     def checked(self, number: int) -> None:
-        self._unchecked.discard(number)
-        if not self._unchecked and self._width:
-            first, self._width = self._width, 0
-            for _ in range(first):
-                self.next_turn()
+        if number in self._unchecked:
+            self._unchecked.discard(number)
+            if not self._unchecked:
+                for _ in range(self._width):
+                    self._next_turn()
 
-    def next_turn(self) -> None:
-        """One more may run: the first of those that have waited."""
-        for turn in self._turns:
-            if not turn.is_set():
-                turn.set()
-                return
+    def over(self, number: int) -> None:
+        """A prompt that was checked has ended, with its turn or before it."""
+        if number in self._line:
+            self._line.remove(number)
+        else:
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        if self._line:
+            self._turns[self._line.popleft()].set()
 
     async def wait_turn(self, number: int) -> None:
         """Raises `RequestError` where another prompt was refused."""
@@ -96,11 +103,11 @@ class Part:
     async def turn(self) -> AsyncIterator[None]:
         """The prompt was found to be good. Waits until it may run."""
         self._together.checked(self._number)
-        await self._together.wait_turn(self._number)
         try:
+            await self._together.wait_turn(self._number)
             yield
         finally:
-            self._together.next_turn()
+            self._together.over(self._number)
 
     def admitted(self) -> None:
         self._together.admitted()

@@ -27,10 +27,12 @@ class Stage:
     failed: dict[int, Code] = attrs.field(factory=dict)
     good: dict[int, trio.Event] = attrs.field(factory=dict)
     ends: dict[int, trio.Event] = attrs.field(factory=dict)
+    scopes: dict[int, trio.CancelScope] = attrs.field(factory=dict)
 
     async def take(self, number: int, part: Part) -> None:
         try:
             with trio.CancelScope() as queue, part.held(queue):
+                self.scopes[number] = queue
                 await self.good[number].wait()
                 async with part.turn():
                     self.began.append(number)
@@ -74,6 +76,17 @@ async def test_they_take_turns_in_their_order(autojump_clock: MockClock) -> None
         await wait_all_tasks_blocked()
         assert sorted(stage.began) == list(range(6))
         assert stage.running == set()
+
+
+async def test_one_that_gives_up_before_its_turn_keeps_nobody_waiting(
+    autojump_clock: MockClock,
+) -> None:
+    async with staged(4, 1, good=range(4)) as stage:
+        stage.scopes[1].cancel()
+        await wait_all_tasks_blocked()
+        stage.ends[0].set()
+        await wait_all_tasks_blocked()
+        assert stage.running == {2}
 
 
 async def test_where_one_is_refused_none_runs(autojump_clock: MockClock) -> None:
