@@ -29,9 +29,7 @@ def scores(logits: NDArray[np.float32], token: int, alternatives: int) -> TokenS
     return TokenScores(_bounded(float(logits[token]) - total), tuple(top))
 
 
-def scores_of_all(
-    logits: mx.array, tokens: Sequence[int], alternatives: int
-) -> list[TokenScores]:
+def scores_of_all(logits: mx.array, tokens: Sequence[int], alternatives: int) -> list[TokenScores]:
     """The same for many places of a prompt at once: logits (T, V) and the token of each place."""
     total = mx.logsumexp(logits, axis=-1, keepdims=True)
     chosen = mx.take_along_axis(logits, mx.array(list(tokens))[:, None], axis=-1) - total
