@@ -73,9 +73,10 @@ async def _stream(exchange: Exchange, asked: AskedResponse) -> Response:
 
     try:
         return await stream_answer(exchange, asked, writer=writer, settle=settle)
-    except RequestError as error:
-        await _never_begun(exchange, underway, error)
-        raise
+    except RequestError as refused:
+        error = refused
+    await _never_begun(exchange, underway, error)
+    raise error
 
 
 async def _whole(exchange: Exchange, asked: AskedResponse) -> Response:
