@@ -127,7 +127,9 @@ class TestFigures:
         async with open_site(model) as site:
             await site.call(chat("new", max_tokens=1))
             for stream in (False, True):
-                options = {"stream_options": {"include_usage": True}} if stream else {}
+                options: dict[str, Any] = (
+                    {"stream_options": {"include_usage": True}} if stream else {}
+                )
                 body = chat("again", stream=stream, max_tokens=2, **options)
                 assert (
                     b'"prompt_tokens_details":{"cached_tokens":5}' in (await site.call(body)).body
