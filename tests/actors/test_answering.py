@@ -23,6 +23,7 @@ from headrace.actors.messages import Delivery, Ended, Figures, Prepared, ToModel
 from headrace.actors.row import Row
 from headrace.actors.spec import ModelSpec
 from headrace.actors.wire import ITEMS
+from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import (
     CallArguments,
     CallEnded,
@@ -43,10 +44,11 @@ from headrace.runtime.contracts import (
 )
 from headrace.runtime.ports import CallParser, RowToken, TokenScores
 from headrace.runtime.testing import Script, ScriptedModel
+from headrace.runtime.testing.fuzzing import Compiling
 from headrace.runtime.testing.runtime import ask
 from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.templates import TEMPLATES
-from headrace.runtime.testing.tokens import ScriptedTokenizer
+from headrace.runtime.testing.tokens import ScriptedDecoder, ScriptedTokenizer
 from headrace.runtime.trace import Trace
 
 HI = Message("user", "Hi")
@@ -612,3 +614,27 @@ async def test_what_is_served_differently_is_told_with_the_prompt(
     host.open(ScriptedModel().info(), tell)
     async with host.seat("t", lambda event: None) as seat:
         assert await seat.prepare(asked()) == Prepared(3, (warning,))
+
+
+# ---- forms --------------------------------------------------------------------------------
+
+
+class Prefixing(Compiling):
+    """Drops the first space of a text, as many tokenizers do."""
+
+    def decoder(
+        self, prompt: Prompt | None = None, shown: frozenset[int] = frozenset()
+    ) -> ScriptedDecoder:
+        decoder = super().decoder(prompt, shown)
+        if prompt is None or (prompt.messages is not None and not prompt.continue_final):
+            decoder.add = lambda token: "" if token == ord(" ") else chr(token)  # type: ignore[method-assign]
+        return decoder
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [(None, "yes"), (Constraint("choice", (" yes",)), " yes"), (Constraint("regex", ".*"), " yes")],
+)
+def test_a_space_that_a_form_begins_with_is_kept(constraint: Constraint | None, said: str) -> None:
+    request = asked(constraint=constraint)
+    assert said_of(Prefixing(), request, " yes").content == said
