@@ -12,9 +12,11 @@ from headrace.runtime.testing.serving import Serving, serving
 
 
 @pytest.fixture(scope="session")
-def served() -> Iterator[Serving]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Started for the first test that asks, and stopped after all tests."""
-    with serving() as server:
+    # Beside others on this machine, so it keeps its responses to itself.
+    responses = tmp_path_factory.mktemp("served") / "responses.db"
+    with serving("--responses-file", str(responses)) as server:
         yield server
 
 

@@ -1,14 +1,12 @@
-// What each file here begins with: the client, a short question, and plain looks at the server.
+// What each file here begins with: the clients, a short question, and plain looks at the server.
 
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 
 export const url = process.env.SERVED_URL;
-export const client = new OpenAI({
-  baseURL: `${url}/v1`,
-  apiKey: "any",
-  maxRetries: 0,
-  timeout: 240_000,
-});
+const options = { apiKey: "any", maxRetries: 0, timeout: 240_000 };
+export const client = new OpenAI({ ...options, baseURL: `${url}/v1` });
+export const claude = new Anthropic({ ...options, baseURL: url });
 
 export const asked = {
   model: "default",
