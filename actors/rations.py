@@ -21,6 +21,9 @@ from headrace.runtime.ports import RowSpec
 
 # Tokens for which a row is given memory at a time.
 BLOCK_TOKENS = 64
+# An engine that has rows together keeps places of rows that left, and makes some for rows to come:
+# up to so many, for so many steps.
+SPARE_PLACES, SPARE_STEPS = 2, 9
 # Rows that are read go one after another: one is being computed, one is about to be.
 READ_AT_ONCE = 2
 
@@ -83,6 +86,9 @@ class Rations:
         self._claims: dict[int, Claim] = {}
         self._lengths: dict[int, _Length] = {}
         self._steps = 0
+        # Places of the engine's batch, and until when it may have more than it has rows.
+        self._places = 0
+        self._places_until = 0
         # Nothing has to be looked at before so many steps.
         self._enough_until = 0
         # What follows from all this, until something changes.
@@ -117,6 +123,7 @@ class Rations:
                 for number in (spec.row, *spec.siblings):
                     self._enter(claim, number, spec)
             admitted.append(claim)
+            self._set_places(max(self._places_now, self.running + self.running // 8))
         if self._refused != len(self._line):
             self._refused = len(self._line)
             self._use = None
@@ -144,16 +151,29 @@ class Rations:
 
     def leave(self, numbers: Iterable[int]) -> None:
         """These rows are no longer in the engine."""
+        had = self._places_now
         for number in numbers:
             claim = self._claims.pop(number, None)
             if claim is not None:
                 claim.numbers.discard(number)
                 del self._lengths[number]
+        rows = self.running
+        self._set_places(min(had, rows + max(SPARE_PLACES, rows // 2)) if rows > 1 else rows)
         self._changed()
+
+    @property
+    def _places_now(self) -> int:
+        return self._places if self._steps < self._places_until else self.running
+
+    def _set_places(self, places: int) -> None:
+        """The rows are others now, and for a while there may be more places than rows."""
+        self._places, self._places_until = places, self._steps + SPARE_STEPS
 
     def stepped(self) -> None:
         """Each row has at most one token more."""
         self._steps += 1
+        if self._steps == self._places_until:
+            self._changed()
 
     # ---- memory ----------------------------------------------------------------------------
 
@@ -174,6 +194,8 @@ class Rations:
                 self._enough_until, self._reserved = self._steps + ahead, needed
                 self.asking = False
                 return True
+        # What is reserved is no longer enough, and the ledger is to know by how much.
+        self._changed()
         return False
 
     def ask(self) -> None:
@@ -221,7 +243,7 @@ class Rations:
                 rows_bytes=reserved,
                 wanted_bytes=max(reserved, wanted),
                 taken_bytes=min(reserved, self.allotted_bytes),
-                transient_bytes=min(reserved, self._transient(self._all_lengths())),
+                transient_bytes=min(reserved, self._transient(self._all_lengths(), self._steps)),
                 obeyed=self._obeyed,
                 asked=self._asked,
                 held_back=min(self._refused, len(self._line)),
@@ -259,16 +281,28 @@ class Rations:
         said = [length.after(steps) for length in lengths if not length.reads]
         read = max((length.most for length in lengths if length.reads), default=0)
         count = min(READ_AT_ONCE, len(lengths) - len(said))
+        said += [max(said, default=0)] * self._spare_places(len(said))
         caches = self._footprint.batch_bytes(said) + count * self._footprint.row_bytes(read)
-        return caches + self._transient(lengths)
+        return caches + self._transient(lengths, steps)
 
-    def _transient(self, lengths: Sequence[_Length]) -> int:
-        """For computing: a chunk of the longest prompt, or the logits of all that decode."""
+    def _spare_places(self, rows: int) -> int:
+        together = self._footprint.together and rows > 1
+        return max(0, self._places_now - rows) if together else 0
+
+    def _transient(self, lengths: Sequence[_Length], steps: int) -> int:
+        """For computing: a chunk of the longest prompt, or the logits of all that decode and a
+        copy of one layer of them, as rows join and buffers grow."""
         prompts = [length.prompt for length in lengths if length.prompt is not None]
-        logits = (len(lengths) - len(prompts)) * self._footprint.logits_bytes
+        said = [length.after(steps) for length in lengths if not length.reads]
+        copies = self._footprint.context_bytes * max(said, default=0) * len(said)
+        decode = (len(lengths) - len(prompts)) * self._footprint.logits_bytes + copies
         if not prompts:
-            return logits
-        return max(logits, self._footprint.prefill_bytes(self._chunk_tokens, max(prompts)))
+            return decode
+        prefill = self._footprint.prefill_bytes(self._chunk_tokens, max(prompts))
+        if len(prompts) > 1 and self._footprint.together:
+            # Short prompts that are computed together are copied to one batch and back.
+            prefill += len(prompts) * self._footprint.row_bytes(1)
+        return max(decode, prefill)
 
     def __repr__(self) -> str:
         return (

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from headrace.actors.runtime import Runtime
-from headrace.runtime.contracts import Finished
+from headrace.runtime.contracts import Failed, Finished
 from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import Choices, ScriptedModel, explore
@@ -27,11 +27,11 @@ OVERHEAD = len("user: \nassistant: ")
 
 @asynccontextmanager
 async def short_of_memory(
-    rows_bytes: int, settings: Settings | None = None, **model: int
+    rows_bytes: int, settings: Settings | None = None, *, window: int | None = None
 ) -> AsyncIterator[Scene]:
     """So much is left beside the weights, and a row may take all of it."""
-    model = {"context_window": rows_bytes if rows_bytes < 512 else 4096} | model
-    scripted = ScriptedModel(weights_bytes=WEIGHTS, kv_bytes_per_token=1, **model)
+    window = window or (rows_bytes if rows_bytes < 512 else 4096)
+    scripted = ScriptedModel(weights_bytes=WEIGHTS, kv_bytes_per_token=1, context_window=window)
     async with open_scene(scripted, settings, memory_bytes=WEIGHTS + rows_bytes) as scene:
         scene.device.limit_bytes = WEIGHTS + rows_bytes
         yield scene
@@ -115,11 +115,12 @@ class TestTooLarge:
             answer = await ask(scene.runtime, asking("x" * 600))
             assert answer.code is Code.CONTEXT_OVER_BUDGET
             assert len(answer.events) == 1
-            error = answer.end.error  # type: ignore[union-attr]
-            assert "maximum context length is 600 tokens" in error.message
-            assert error.details["limited_by"] == "memory"
-            assert error.details["available_bytes"] == 600
-            assert error.details["margin_bytes"] < 0
+            assert isinstance(answer.end, Failed)
+            assert "maximum context length is 600 tokens" in answer.end.error.message
+            details = answer.end.error.details or {}
+            assert details["limited_by"] == "memory"
+            assert details["available_bytes"] == 600
+            assert details["margin_bytes"] < 0
             assert scene.engine.calls == []
 
     async def test_a_cap_beyond_memory_is_clamped_and_said(self, autojump_clock: MockClock) -> None:
@@ -133,7 +134,7 @@ class TestTooLarge:
     async def test_a_window_that_is_shorter_is_named_as_the_limit(
         self, autojump_clock: MockClock
     ) -> None:
-        async with short_of_memory(5000, context_window=100) as scene:
+        async with short_of_memory(5000, window=100) as scene:
             answer = await ask(scene.runtime, asking("x" * 600))
             assert answer.code is Code.CONTEXT_LENGTH_EXCEEDED
 

@@ -38,8 +38,7 @@ def run(hand: Any, *rows: int) -> None:
 
 def resume(hand: Any, row: int, other: int) -> RowSpec:
     """Take the row out and put it in again under another number, with its prompt computed anew."""
-    suspended = hand.engine.suspend(row)
-    assert suspended is not None
+    suspended: RowSpec = hand.engine.suspend(row)
     hand.engine.add(attrs.evolve(suspended, row=other))
     run(hand, other)
     return suspended
