@@ -243,7 +243,38 @@ def small_functions(name: str, tree: ast.AST) -> Iterator[str]:
                 yield f"{name}:{node.lineno} {node.name} has {lines} lines"
 
 
+# What belongs to one protocol alone. Only the description of all of them may know several.
+PROTOCOLS: dict[str, list[str]] = {
+    "messages": ["anthropic_*"],
+    "responses": ["openai_responses", "responses_*"],
+    "chat": ["openai_chat", "chat_stream"],
+    "completions": ["openai_completions", "completion_stream"],
+    "embeddings": ["openai_embeddings"],
+    "decisions": ["decisions"],
+    "systemone": ["systemone"],
+}
+WIRE = "headrace.http.wire."
+KNOWS_ALL_PROTOCOLS = ["http/wire/openapi.py"]
+
+
+def apart(name: str, tree: ast.AST) -> Iterator[str]:
+    """No protocol knows another."""
+    own = protocol_of(Path(name).stem) if name.startswith("http/wire/") else None
+    if own is None or matches(name, KNOWS_ALL_PROTOCOLS):
+        return
+    for module in imports(tree):
+        if module.startswith(WIRE):
+            other = protocol_of(module.removeprefix(WIRE).split(".")[0])
+            if other not in (None, own):
+                yield f"{name} imports {module}"
+
+
+def protocol_of(file: str) -> str | None:
+    return next((name for name, files in PROTOCOLS.items() if matches(file, files)), None)
+
+
 RULES: list[Rule] = [
+    apart,
     direction,
     places,
     purity,
@@ -278,6 +309,8 @@ def test_the_tree_keeps(rule: Rule) -> None:
         (direction, "http/x.py", "import mlx_lm"),
         (direction, "http/wire/x.py", "from headrace.actors.messages import Admit"),
         (direction, "http/x.py", "from .app import create_app"),
+        (apart, "http/wire/anthropic_x.py", "from headrace.http.wire.openai_chat import parse"),
+        (apart, "http/wire/responses_x.py", "import headrace.http.wire.anthropic_tools"),
         (places, "actors/x.py", "import threading"),
         (places, "http/x.py", "import queue"),
         (places, "http/x.py", "from headrace.actors import engine"),

@@ -88,7 +88,7 @@ def rebuilt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             case "delta":
                 text += event["delta"]
             case "done" if "item" not in event and "part" not in event:
-                said = event.get("text", event.get("arguments", event.get("input")))
+                said = event.get("text") or event.get("arguments") or event.get("input") or ""
                 assert text == said
             case "done" if "item" in event:
                 items.append(event["item"])
