@@ -82,6 +82,8 @@ def order(server: Served, model: str, what: str) -> None:
 
 
 def told(name: str, gaps: Sequence[float]) -> str:
+    if not gaps:
+        return f"{name:24} no texts"
     ordered = sorted(gaps)
     median, late = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
     figures = " ".join(f"{seconds * 1000:9.1f}" for seconds in (median, late, ordered[-1]))
@@ -89,6 +91,8 @@ def told(name: str, gaps: Sequence[float]) -> str:
 
 
 def measure(server: Served, model: str, options: argparse.Namespace) -> dict[str, bool]:
+    # Named at the start, so it was loaded at the start.
+    order(server, model, "unload")
     stream = Stream(server)
     reader = threading.Thread(target=stream.run)
     reader.start()
@@ -116,6 +120,8 @@ def measure(server: Served, model: str, options: argparse.Namespace) -> dict[str
     print(f"{'gaps in ms':24} {'median':>9} {'p99':>9} {'worst':>9}")
     print(told("while nothing loads", quiet))
     print(told("while the second loads", loading))
+    if not quiet or not loading:
+        return {"the stream went on": False}
     grown = statistics.median(loading) / statistics.median(quiet)
     print(f"the median is {grown:.2f} times as long while the second loads")
     return {
