@@ -87,6 +87,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def served(model: str | None, *options: str) -> Iterator[Served]:
     """`headrace serve` on a free port, ready for requests; stopped on the way out."""
     port = free_port()
+    # A script that is told to end takes its server along.
+    signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
@@ -101,6 +103,10 @@ def served(model: str | None, *options: str) -> Iterator[Served]:
         finally:
             stop(process)
         tell([line for line in log.read_text(errors="replace").splitlines() if "[error" in line])
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def tell(lines: Sequence[str]) -> None:
