@@ -128,10 +128,11 @@ def starved(site: WorkerSite) -> None:
 
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
-# A watchdog's limit of half a second is two and a half until silence counts (`actors.patience`).
+# A watchdog's limit of 1.5 seconds is 3.5 until silence counts (`actors.patience`).
+STEP_SECONDS = 1.5
 FAULTS = [
     pytest.param(killed, 1.0, {signal.SIGKILL}, id="kill -9"),
-    pytest.param(stopped, 4.0, {signal.SIGKILL}, id="SIGSTOP"),
+    pytest.param(stopped, 4.5, {signal.SIGKILL}, id="SIGSTOP"),
     pytest.param(
         starved, 2.0, {signal.SIGSEGV, signal.SIGABRT}, id="a failed allocation", marks=LINUX
     ),
@@ -199,7 +200,7 @@ async def test_each_request_hears_of_it_once_and_the_model_comes_back_by_itself_
     rows = len(PROTOCOLS) * (STREAMS + 1)
     async with (
         open_workers(
-            ONE, OTHER, worker_loader="starving:loader", step_timeout_s=0.5, max_rows=rows
+            ONE, OTHER, worker_loader="starving:loader", step_timeout_s=STEP_SECONDS, max_rows=rows
         ) as site,
         site.dial() as undisturbed,
     ):

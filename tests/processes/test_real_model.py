@@ -114,7 +114,7 @@ async def test_it_comes_back_from_every_fault_as_it_was(provided: Provision) -> 
         before = await said(site)
         await starved_amid_eight_streams(site)
         assert site.model(DEFAULT_MODEL).worker.exit_signal in (signal.SIGSEGV, signal.SIGABRT)
-        assert site.model(DEFAULT_MODEL).worker.restarts == 2
+        assert site.model(DEFAULT_MODEL).worker.restarts >= 2
         assert await said(site) == before
         now = site.runtime.statistics()
         left = (now.requests_in_flight, now.queue_depth, now.rows_running, now.leases)
