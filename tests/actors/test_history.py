@@ -140,7 +140,10 @@ class TestFiles:
     ) -> None:
         path = str(tmp_path / "responses.sqlite3")
         with subprocess.Popen(
-            [sys.executable, "-c", CHILD, path], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CHILD, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as child:
             assert child.stdout is not None
             answered = [child.stdout.readline().strip() for _ in range(writes)]

@@ -25,6 +25,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TOOL: dict[str, Any] = {"name": "set_day", "description": "Set the day.", "input_schema": SCHEMA}
+ONE_CALL = {"type": "any", "disable_parallel_tool_use": True}
 GREEDY = {"extra_body": {"temperature": 0}}
 
 
@@ -120,7 +121,7 @@ class TestMessages:
 
 class TestTools:
     def test_a_forced_call_keeps_to_its_schema_in_both_ways_l1_l6_l7(self, claude: Any) -> None:
-        forced = asking("Set day 12.", tools=[TOOL], tool_choice={"type": "any"}, max_tokens=60)
+        forced = asking("Set day 12.", tools=[TOOL], tool_choice=ONE_CALL, max_tokens=60)
         plain = claude.messages.create(**forced)
         with claude.messages.stream(**forced) as stream:
             whole = stream.get_final_message()
@@ -138,7 +139,7 @@ class TestTools:
     def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, claude: Any) -> None:
         turns: list[Any] = [{"role": "user", "content": "Set day 12."}]
         called = claude.messages.create(
-            **asking(messages=turns, tools=[TOOL], tool_choice={"type": "any"}, max_tokens=60)
+            **asking(messages=turns, tools=[TOOL], tool_choice=ONE_CALL, max_tokens=60)
         )
         (call,) = [block for block in called.content if block.type == "tool_use"]
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "done"}

@@ -24,6 +24,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 TOOL: Any = {"type": "function", "name": "set_day", "parameters": SCHEMA, "strict": True}
+ONE_CALL: dict[str, Any] = {"parallel_tool_calls": False, "max_output_tokens": 60}
 SPACE: Any = {"type": "namespace", "name": "days", "description": "Days.", "tools": [TOOL]}
 
 
@@ -109,7 +110,7 @@ class TestTools:
     def test_a_forced_call_is_valid_in_both_ways_l1_l6_o6(
         self, client: Any, tool: Any, choice: Any, space: str | None
     ) -> None:
-        fields = {"tools": [tool], "tool_choice": choice, "max_output_tokens": 60}
+        fields = {"tools": [tool], "tool_choice": choice} | ONE_CALL
         asked = "Set day 12."
         for response in (
             client.responses.create(**asking(asked, **fields)),
@@ -121,7 +122,7 @@ class TestTools:
             assert call.call_id.startswith("call_")
 
     def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, client: Any) -> None:
-        fields: dict[str, Any] = {"tools": [TOOL], "max_output_tokens": 60}
+        fields: dict[str, Any] = {"tools": [TOOL]} | ONE_CALL
         called = client.responses.create(**asking("Day 12.", tool_choice="required", **fields))
         (call,) = [item for item in called.output if item.type == "function_call"]
         result = {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
@@ -134,7 +135,7 @@ class TestTools:
         regex = {"type": "grammar", "syntax": "regex", "definition": "[ab]{3}"}
         tool: Any = {"type": "custom", "name": "write", "format": regex}
         response = client.responses.create(
-            **asking("Write.", tools=[tool], tool_choice="required", max_output_tokens=60)
+            **asking("Write.", tools=[tool], tool_choice="required", **ONE_CALL)
         )
         (call,) = [item for item in response.output if item.type == "custom_tool_call"]
         assert len(call.input) == 3
