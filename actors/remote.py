@@ -27,6 +27,7 @@ from headrace.actors.wire import (
     decode_delivery,
 )
 from headrace.runtime.errors import ErrorInfo, KernelError
+from headrace.runtime.ordered import OrderedLink
 from headrace.runtime.process import WorkerProcess, open_worker
 from headrace.runtime.trace import Trace
 
@@ -55,25 +56,28 @@ class RemoteRunner:
             self.trace.emit("worker.started", model=spec.id)
             host.pid = worker.pid
             begin = Begin(spec, self.limits, self.loader, self.blas_threads)
-            worker.link.send(TO_WORKER.encode(begin))
-            refused = await self._follow(worker, host, ready)
+            link = OrderedLink(worker.link)
+            link.send(TO_WORKER.encode(begin))
+            refused = await self._follow(worker, link, host, ready)
         host.last_exit = worker.exit
         if refused is None:
             raise WorkerDied(str(worker.exit))
         return refused
 
-    async def _follow(self, worker: WorkerProcess, host: Host, ready: Readied) -> ErrorInfo | None:
-        """Take what the worker sends until it ends. None: it died."""
+    async def _follow(
+        self, worker: WorkerProcess, link: OrderedLink, host: Host, ready: Readied
+    ) -> ErrorInfo | None:
+        """Take what the worker sends until it ends. None: it died. Raises `FrameError`."""
 
         def tell(message: ToModel) -> None:
-            worker.link.send(TO_WORKER.encode(message))
+            link.send(TO_WORKER.encode(message))
 
         phase: Phase = "starting"
         while True:
             payload = None
             silence_seconds = self.patience.silence_seconds(phase, self.limits.step_seconds)
             with trio.move_on_after(silence_seconds) as silence:
-                payload = await worker.link.receive()
+                payload = await link.receive()
             if silence.cancelled_caught:
                 self.trace.emit(
                     "worker.silent", model=host.id, phase=phase, seconds=silence_seconds

@@ -31,6 +31,7 @@ from headrace.actors.wire import (
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import ErrorInfo
 from headrace.runtime.link import Link, open_link
+from headrace.runtime.ordered import OrderedLink
 from headrace.runtime.ports import Loader
 from headrace.runtime.supervisor import leaves
 from headrace.runtime.thread import open_thread
@@ -46,7 +47,7 @@ THREAD_STOP_SECONDS = 0.2
 class Outflow:
     """The model's outlet in a worker: announcement and deliveries go out as frames."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: OrderedLink) -> None:
         self._link = link
         self.tell: Callable[[ToModel], None] | None = None
 
@@ -61,7 +62,7 @@ class Outflow:
         """The process ends, which tells the parent all there is to know."""
 
 
-async def work(link: Link) -> int:
+async def work(link: OrderedLink) -> int:
     """Serve one model over the link; the exit code."""
     first = await link.receive()
     if first is None:
@@ -99,13 +100,13 @@ def _loader(begin: Begin) -> Loader:
     return loader
 
 
-async def _beat(link: Link) -> None:
+async def _beat(link: OrderedLink) -> None:
     while True:
         link.send(FROM_WORKER.encode(Beat()))
         await trio.sleep(BEAT_SECONDS)
 
 
-async def _listen(link: Link, outlet: Outflow, scope: trio.CancelScope) -> None:
+async def _listen(link: OrderedLink, outlet: Outflow, scope: trio.CancelScope) -> None:
     while (payload := await link.receive()) is not None:
         message = TO_WORKER.decode(payload)
         if outlet.tell is not None:
@@ -115,7 +116,7 @@ async def _listen(link: Link, outlet: Outflow, scope: trio.CancelScope) -> None:
 
 async def main(number: str) -> int:
     async with open_link(Link(inherited_socket(number))) as link:
-        return await work(link)
+        return await work(OrderedLink(link))
 
 
 def run(number: str) -> None:
