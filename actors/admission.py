@@ -189,7 +189,7 @@ class Admission(Actor[_Message]):
             self._model_of[message.ticket] = message.model_id
             message.reply.set(None)
             return
-        wait_seconds = waitlist.retry_after_seconds(trio.current_time())
+        wait_seconds = waitlist.refuse(trio.current_time())
         limit = f"{self._max_rows} running and {self._queue_limit} waiting"
         text = f"The model is busy: all {limit} places are taken."
         message.reply.fail(RequestError(Code.QUEUE_FULL, text, retry_after_seconds=wait_seconds))

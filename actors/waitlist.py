@@ -18,6 +18,8 @@ from headrace.actors.messages import Ticket
 # Clients give up when told to wait for more than two minutes (wire contract 2.3).
 RETRY_AFTER_SECONDS = (1.0, 120.0)
 SERVICES_REMEMBERED = 32
+# For each place; who comes again and again without waiting must not put off all others.
+REFUSALS_REMEMBERED = 4
 
 
 @attrs.frozen
@@ -56,6 +58,8 @@ class Waitlist:
         # Ticket -> when its rows were granted, in seconds.
         self._running: dict[Ticket, float] = {}
         self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
+        # When those come back who found no place, as far as they were told.
+        self._told: deque[float] = deque()
 
     def enter(self, ticket: Ticket, group: Hashable = None) -> bool:
         """Take a place; False when all are taken. A request counts once, whatever it wants: the
@@ -122,12 +126,23 @@ class Waitlist:
             granted.append(ticket)
         return granted
 
-    def retry_after_seconds(self, now: float) -> float:
+    def refuse(self, now: float) -> float:
+        """When one for whom there is no place is to come back. Those told so before count as ahead
+        of it until they come, or all of them would come at once, and most in vain."""
+        while self._told and self._told[0] <= now:
+            self._told.popleft()
+        seconds = self.retry_after_seconds(now, len(self._told))
+        bisect.insort(self._told, now + seconds)
+        if len(self._told) > REFUSALS_REMEMBERED * self._places:
+            self._told.popleft()
+        return seconds
+
+    def retry_after_seconds(self, now: float, told: int = 0) -> float:
         """Those ahead x mean service time / rows. Before the first service has ended, the age of
-        the oldest running row stands for its time."""
+        the oldest running row stands for its time. `told` are on their way."""
         services = list(self._services) or [now - min(self._running.values(), default=now)]
         mean = sum(services) / len(services)
-        estimate = (len(self._entered) + 1) * mean / self._max_rows
+        estimate = (len(self._entered) + told + 1) * mean / self._max_rows
         low, high = RETRY_AFTER_SECONDS
         return min(max(estimate, low), high)
 

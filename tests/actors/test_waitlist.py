@@ -50,6 +50,28 @@ def test_retry_after_is_those_ahead_times_the_mean_service(
     assert waitlist.retry_after_seconds(service_seconds) == pytest.approx(expected)
 
 
+def test_those_who_find_no_place_are_told_to_come_one_after_another() -> None:
+    """Given one row that takes 10 seconds and two more places, when four find none, then they are
+    told to come as fast as places become free, and who comes later counts from then."""
+    waitlist = Waitlist(1, 2)
+    for number in range(4):
+        waitlist.enter(f"t{number}")
+        waitlist.line_up(f"t{number}", 0.0)
+    waitlist.leave("t0", 10.0)
+    waitlist.enter("t4")
+    assert not waitlist.enter("t5")
+    assert [waitlist.refuse(10.0) for _ in range(4)] == [30.0, 40.0, 50.0, 60.0]
+    assert waitlist.refuse(45.0) == 60.0
+
+
+def test_who_comes_again_and_again_puts_nobody_off_for_ever() -> None:
+    waitlist = Waitlist(1, 0)
+    waitlist.enter("runs")
+    waitlist.line_up("runs", 0.0)
+    assert all(1.0 <= waitlist.refuse(1.0) <= 120.0 for _ in range(1000))
+    assert waitlist.refuse(200.0) <= 120.0
+
+
 class Histories(RuleBasedStateMachine):
     """Random arrivals, line-ups and departures, also of tickets that are gone or unknown."""
 
