@@ -28,6 +28,10 @@ async def generate(exchange: Exchange, parse: Parser) -> Response:
 
 def about(asked: Answerable, info: ErrorInfo) -> RequestError:
     """The same failure in the client's words: below the edge all prompts are messages."""
-    if info.param == "messages":
-        info = attrs.evolve(info, param=asked.prompt_field)
+    field, param = asked.prompt_field, info.param or ""
+    if param == "messages":
+        info = attrs.evolve(info, param=field)
+    elif field != "prompt" and field.startswith("prompt") and param.startswith("prompt"):
+        # The only one of a list; those of longer lists have their place already.
+        info = attrs.evolve(info, param=field + param.removeprefix("prompt"))
     return RequestError.of(info)

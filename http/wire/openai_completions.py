@@ -21,7 +21,7 @@ from headrace.http.wire.openai_fields import (
     read_include_usage,
 )
 from headrace.http.wire.openai_logprobs import LegacyScores
-from headrace.http.wire.prompts import read_prompts
+from headrace.http.wire.prompts import is_list_of_one, read_prompts
 from headrace.http.wire.sampling import read_sampling
 from headrace.http.wire.shared_fields import AFFINITY, check, check_adapter
 from headrace.http.wire.stops import read_stops
@@ -45,14 +45,12 @@ class Completion:
     created: int
     include_usage: bool
     echoes: tuple[str, ...]
+    # Where the prompt stands if there is but one.
+    prompt_field: str = "prompt"
 
     @property
     def _alternatives(self) -> int | None:
         return self.requests[0].logprobs
-
-    @property
-    def prompt_field(self) -> str:
-        return "prompt"
 
     def stream(self) -> CompletionStream:
         chunks = Chunks(self._head(), include_usage=self.include_usage)
@@ -103,6 +101,7 @@ def parse(body: dict[str, Any], stamp: Stamp) -> Completion:
         stamp.created,
         first.stream and include_usage,
         tuple((prompt.text or "") if echo else "" for prompt in prompts for _ in range(first.n)),
+        fields.path("prompt[0]" if is_list_of_one(fields.value("prompt")) else "prompt"),
     )
 
 

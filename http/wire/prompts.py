@@ -33,6 +33,11 @@ def read_prompts(fields: Fields, name: str = "prompt") -> tuple[Prompt, ...]:
     return _several(value, path)
 
 
+def is_list_of_one(value: Any) -> bool:
+    """Whether a prompt that was read is the only one of a list, not a list of ids."""
+    return isinstance(value, list) and len(value) == 1 and not isinstance(value[0], int | float)
+
+
 def _several(items: Sequence[Any], path: str) -> tuple[Prompt, ...]:
     """The first item tells what all of them are."""
     if isinstance(items[0], str):

@@ -163,14 +163,16 @@ class TestFullQueue:
             assert all(len(text) == 200 for text in texts(events, 6))
 
     async def test_others_come_between_its_prompts(self, autojump_clock: MockClock) -> None:
-        async with open_scene(settings=Settings(max_rows=1)) as scene:
-            async with open_work(scene.runtime, prompts(3, max_tokens=50)) as work:
-                assert isinstance((await work.receive())[0], Accepted)
-                other = await ask(scene.runtime, asking("other", max_tokens=1))
-                assert other.code is None
-                rows = [scene.engine.row_of(name) for name in ("p0", "other")]
-                assert scene.engine.known_rows[:2] == tuple(rows)
-                await work.receive_all()
+        async with (
+            open_scene(settings=Settings(max_rows=1)) as scene,
+            open_work(scene.runtime, prompts(3, max_tokens=50)) as work,
+        ):
+            assert isinstance((await work.receive())[0], Accepted)
+            other = await ask(scene.runtime, asking("other", max_tokens=1))
+            assert other.code is None
+            rows = [scene.engine.row_of(name) for name in ("p0", "other")]
+            assert scene.engine.known_rows[:2] == tuple(rows)
+            await work.receive_all()
 
 
 def completion(prompt: Any, **fields: Any) -> bytes:
@@ -199,21 +201,25 @@ class TestOverTheWire:
                 said[choice["index"]] += choice["text"]
             assert said == [choice["text"] for choice in whole["choices"]]
             assert [text[0] for text in said] == ["a", "b", "c"]
-            await site.idle()
+            await site.idle(within=10)
 
     @pytest.mark.parametrize("stream", [False, True])
     async def test_a_disconnect_ends_them_all_a1(self, stream: bool) -> None:
         async with open_site(slow(), max_rows=2) as site:
             async with site.dial() as caller:
                 await caller.send(completion(["a"] * 5, max_tokens=4000, stream=stream))
-                await site.until(lambda: site.scene.runtime.statistics().rows_running == 2)
-            await site.idle()
+                await site.until(
+                    lambda: site.scene.runtime.statistics().rows_running == 2, within=10
+                )
+            await site.idle(within=10)
 
     async def test_they_are_cancelled_by_one_id(self) -> None:
         async with open_site(slow()) as site:
             async with site.dial() as caller:
                 await caller.send(completion(["a", "b"], max_tokens=4000))
-                await site.until(lambda: site.scene.runtime.statistics().rows_running == 2)
+                await site.until(
+                    lambda: site.scene.runtime.statistics().rows_running == 2, within=10
+                )
                 listed = (await site.call(http("GET", "/v1/requests"))).json["data"]
                 (name,) = {row["response_id"] for row in listed}
                 assert name.startswith("cmpl-")
@@ -221,14 +227,14 @@ class TestOverTheWire:
                 assert deleted.json["status"] == "cancelled"
                 reply = Reply.of(await caller.read_to_end())
                 assert (reply.status, reply.code) == (499, "request_cancelled")
-            await site.idle()
+            await site.idle(within=10)
 
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize(
         ("wrong", "code", "param"),
         [
-            ("x" * 5000, "context_length_exceeded", "prompt[40]"),
-            ([1, 2, 300], "invalid_token_id", "prompt[40][2]"),
+            ("x" * 5000, "context_length_exceeded", "prompt[6]"),
+            ([1, 2, 300], "invalid_token_id", "prompt[6][2]"),
         ],
     )
     async def test_what_is_wrong_with_a_late_prompt_is_said_before_anything_runs_h6(
@@ -236,12 +242,27 @@ class TestOverTheWire:
     ) -> None:
         good: Any = "a" if isinstance(wrong, str) else [65]
         async with open_site(max_rows=2) as site:
-            asked = completion([*[good] * 40, wrong, good], stream=stream, max_tokens=2)
+            asked = completion([*[good] * 6, wrong, good], stream=stream, max_tokens=2)
             reply = await site.call(asked)
             assert (reply.status, reply.code) == (400, code)
             assert reply.json["error"]["param"] == param
             assert site.scene.engine.known_rows == ()
-            await site.idle()
+            await site.idle(within=10)
+
+    @pytest.mark.parametrize(
+        ("prompt", "param"),
+        [
+            ([1, 300], "prompt[1]"),
+            ([[1, 300]], "prompt[0][1]"),
+            ("x" * 5000, "prompt"),
+            (["x" * 5000], "prompt[0]"),
+            (["x", "x" * 5000], "prompt[1]"),
+        ],
+    )
+    async def test_what_is_wrong_is_named_by_its_place(self, prompt: Any, param: str) -> None:
+        async with open_site() as site:
+            reply = await site.call(completion(prompt))
+            assert (reply.status, reply.json["error"]["param"]) == (400, param)
 
     @pytest.mark.parametrize("stream", [False, True])
     async def test_a_prompt_that_is_too_long_is_named_k1(self, stream: bool) -> None:
