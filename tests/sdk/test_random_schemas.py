@@ -18,8 +18,13 @@ AT_A_TIME = 12
 FREE = 4
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [25, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(25, marks=pytest.mark.timeout(600)),
+        pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+    ],
+)
 def test_what_ends_validates_beside_rows_that_are_free_n1_n2(
     client: openai.OpenAI, nothing_left: Serving, count: int
 ) -> None:
