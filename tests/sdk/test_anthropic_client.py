@@ -39,7 +39,7 @@ def claude(served: Serving) -> Iterator[anthropic.Anthropic]:
 
 def asking(text: str = COUNTING, **fields: Any) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    return {"model": "default", "max_tokens": 24, "messages": messages} | GREEDY | fields
+    return {"model": "default", "max_tokens": 12, "messages": messages} | GREEDY | fields
 
 
 def posted(served: Serving, body: dict[str, Any], path: str = "/v1/messages") -> httpx.Response:
@@ -61,7 +61,7 @@ class TestMessages:
         assert plain.content[0].type == "text"
         assert plain.content[0].text == text == whole.content[0].text
         assert (plain.stop_reason, whole.stop_reason) == ("max_tokens", "max_tokens")
-        assert plain.usage.output_tokens == whole.usage.output_tokens == 24
+        assert plain.usage.output_tokens == whole.usage.output_tokens == 12
 
     def test_every_event_is_one_of_the_clients_and_the_first_counts_o2_o7(
         self, served: Serving, claude: Any, nothing_left: Serving

@@ -29,7 +29,7 @@ SPACE: Any = {"type": "namespace", "name": "days", "description": "Days.", "tool
 
 
 def asking(said: str = COUNTING, **fields: Any) -> dict[str, Any]:
-    usual = {"model": "default", "input": said, "max_output_tokens": 16, "temperature": 0}
+    usual = {"model": "default", "input": said, "max_output_tokens": 8, "temperature": 0}
     return usual | fields
 
 
@@ -58,7 +58,7 @@ class TestResponses:
         assert plain.incomplete_details is not None
         assert plain.incomplete_details.reason == "max_output_tokens"
         assert plain.usage is not None
-        assert plain.usage.output_tokens == 16
+        assert plain.usage.output_tokens == 8
         assert client.responses.retrieve(plain.id).to_dict() == plain.to_dict()
 
     def test_a_conversation_goes_on_and_can_be_looked_up(self, client: Any) -> None:
