@@ -10,6 +10,15 @@ import pytest
 
 from headrace.runtime.testing.serving import Serving, serving
 
+# The first test waits for the model too, and machines may be busy with other things.
+PATIENCE_SECONDS = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "served" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
+
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
@@ -24,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def client(served: Serving) -> Iterator[openai.OpenAI]:
     """The official client, as its users make it. It tries nothing twice: no fault is hidden."""
     base_url = f"{served.base_url}/v1"
-    with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=90) as client:
+    with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=240) as client:
         yield client
 
 

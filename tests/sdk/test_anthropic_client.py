@@ -32,7 +32,7 @@ GREEDY = {"extra_body": {"temperature": 0}}
 @pytest.fixture(scope="module")
 def claude(served: Serving) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(
-        base_url=served.base_url, api_key="any", max_retries=0, timeout=90
+        base_url=served.base_url, api_key="any", max_retries=0, timeout=240
     ) as client:
         yield client
 
@@ -44,7 +44,7 @@ def asking(text: str = COUNTING, **fields: Any) -> dict[str, Any]:
 
 def posted(served: Serving, body: dict[str, Any], path: str = "/v1/messages") -> httpx.Response:
     headers = {"anthropic-version": "2023-06-01", "x-api-key": "any"}
-    return httpx.post(f"{served.base_url}{path}", json=body, headers=headers, timeout=90)
+    return httpx.post(f"{served.base_url}{path}", json=body, headers=headers, timeout=240)
 
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:

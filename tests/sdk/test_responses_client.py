@@ -200,7 +200,7 @@ def test_what_coding_agents_send_is_taken_as_it_is_o6(served: Serving, path: Pat
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
     body = json.loads(path.read_text(encoding="utf-8"))
     capped = body | {"max_output_tokens": 4, "model": "default", "stream": True}
-    reply = httpx.post(f"{served.base_url}/v1/responses", json=capped, timeout=90)
+    reply = httpx.post(f"{served.base_url}/v1/responses", json=capped, timeout=240)
     assert reply.status_code == 200, reply.text
     lines = [line for line in reply.text.split("\n") if line.startswith("data: ")]
     told = [json.loads(line.removeprefix("data: ")) for line in lines]
