@@ -211,11 +211,11 @@ def test_models_in_the_clients_shape_have_their_window_o3(served: Serving, claud
 @pytest.mark.parametrize("path", sorted(BODIES.glob("messages-*.json")), ids=lambda path: path.stem)
 def test_what_coding_agents_send_is_taken_as_it_is_o1(served: Serving, path: Path) -> None:
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
-    body = json.loads(path.read_text(encoding="utf-8"))
+    body = json.loads(path.read_text(encoding="utf-8")) | {"model": "default"}
     if "count-tokens" in path.stem:
         counted = posted(served, body, "/v1/messages/count_tokens?beta=true")
         assert counted.json()["input_tokens"] > 0
         return
-    capped = body | {"max_tokens": 4, "model": "default"}
+    capped = body | {"max_tokens": 4}
     events = events_of(posted(served, capped, "/v1/messages?beta=true"))
     assert [events[0]["type"], events[-1]["type"]] == ["message_start", "message_stop"]
