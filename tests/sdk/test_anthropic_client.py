@@ -212,9 +212,10 @@ def test_models_in_the_clients_shape_have_their_window_o3(served: Serving, claud
 def test_what_coding_agents_send_is_taken_as_it_is_o1(served: Serving, path: Path) -> None:
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
     body = json.loads(path.read_text(encoding="utf-8")) | {"model": "default"}
-    if "count-tokens" in path.stem:
-        counted = posted(served, body, "/v1/messages/count_tokens?beta=true")
-        assert counted.json()["input_tokens"] > 0
+    counted = posted(served, body, "/v1/messages/count_tokens?beta=true")
+    assert counted.json()["input_tokens"] > 0
+    # An older agent asks in the same shape: reading its prompts takes seconds and shows no more.
+    if "count-tokens" in path.stem or "claude-code-1" in path.stem:
         return
     capped = body | {"max_tokens": 4}
     events = events_of(posted(served, capped, "/v1/messages?beta=true"))
