@@ -46,11 +46,13 @@ class Pace:
 
     def prefilled(self, tokens: int, seconds: float) -> None:
         if tokens > 0:
-            self._token_seconds = _moved(self._token_seconds, seconds / tokens)
+            # The few tokens that a kept prefix leaves to compute say little of a long prompt's.
+            weight = NEWEST * min(1.0, tokens / FIRST_CHUNK_TOKENS)
+            self._token_seconds = _moved(self._token_seconds, seconds / tokens, weight)
 
     def decoded(self, seconds: float) -> None:
-        self._decode_seconds = _moved(self._decode_seconds, seconds)
+        self._decode_seconds = _moved(self._decode_seconds, seconds, NEWEST)
 
 
-def _moved(before: float | None, newest: float) -> float:
-    return newest if before is None else before + NEWEST * (newest - before)
+def _moved(before: float | None, newest: float, weight: float) -> float:
+    return newest if before is None else before + weight * (newest - before)

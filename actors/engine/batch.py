@@ -145,16 +145,16 @@ class BatchEngine:
         self._running = [b for b in self._running if not all(row.gone for row in b.rows)]
 
     def remaining(self, row: int) -> int:
-        prompt = self._rows[row].remaining if row in self._rows else 0
-        return prompt + self._readings.remaining(row)
+        behind = self._readings.remaining(row)
+        return behind if self._readings.is_pooled(row) else self._rows[row].remaining + behind
 
     def prefill(self, chunks: Sequence[tuple[int, int]]) -> StepResult:
         started = time.perf_counter()
+        self._check(chunks)
         pooling = [(row, count) for row, count in chunks if row not in self._rows]
         rows = [(self._rows[row], count) for row, count in chunks if row in self._rows]
         todo = [(row, min(count, row.remaining)) for row, count in rows if row.remaining]
         behind = [(row, count - min(count, row.remaining)) for row, count in rows]
-        _check(todo)
         before = {row: row.computed - row.reused for row, _ in todo}
         failed, scores = self._prefill(todo)
         waiting = self._waiting()
@@ -173,6 +173,13 @@ class BatchEngine:
             read=tuple(read),
             prompt_scores=tuple(scores),
         )
+
+    def _check(self, chunks: Sequence[tuple[int, int]]) -> None:
+        """Refuse chunks that break the port's terms; a mistake of the caller, not of a row."""
+        for row, count in chunks:
+            left = self.remaining(row)
+            if not 0 < count <= left or (len(chunks) > 1 and count != left):
+                raise ValueError(f"cannot prefill {count} of {left} tokens of row {row}")
 
     def decode(self) -> StepResult:
         started = time.perf_counter()
@@ -381,14 +388,6 @@ def _tokens(spec: RowSpec) -> Iterator[int]:
     for more in spec.continuations:
         yield from more.tokens
         yield from more.labels
-
-
-def _check(todo: Sequence[tuple[Row, int]]) -> None:
-    """Refuse chunks that break the port's terms; a mistake of the caller, not of a row."""
-    for row, count in todo:
-        whole = count == row.remaining
-        if not 0 < count <= row.remaining or (len(todo) > 1 and not whole):
-            raise ValueError(f"cannot prefill {count} of {row.remaining} tokens of {row!r}")
 
 
 def _step(batch: Batch, joining: Sequence[Row]) -> list[tuple[Row, int]]:

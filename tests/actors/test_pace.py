@@ -48,6 +48,15 @@ def test_a_growing_context_makes_chunks_shorter() -> None:
     assert pace.chunk_tokens(0) < before
 
 
+def test_a_prompt_of_few_tokens_does_not_make_the_chunks_of_long_ones_short() -> None:
+    pace = Pace(512, 0.25)
+    pace.prefilled(240, 0.24)
+    for _ in range(4):
+        # Mostly what it costs to read the weights once.
+        pace.prefilled(4, 0.02)
+    assert pace.chunk_tokens(0) > 100
+
+
 @given(
     st.integers(LEAST_CHUNK_TOKENS, 4096),
     st.floats(0, 10),
