@@ -57,7 +57,8 @@ class Batch:
         self._silent: set[int] = set()
         self._decoding: set[int] = set()
         self._last: Kind | None = None
-        self._cache_bytes: int | None = None
+        # What may be kept for rows that begin alike, as the engine was told last.
+        self.cache_bytes: int | None = None
 
     def leave(self, rows: Iterable[int]) -> Held:
         """Drop rows with their KV. Answers what is left."""
@@ -73,11 +74,12 @@ class Batch:
         self.leave(rows)
         return [spec for spec in found if spec is not None], self.held()
 
-    def limit_cache(self, max_bytes: int) -> None:
-        """What is kept for rows that begin alike may take so much."""
-        if max_bytes != self._cache_bytes:
-            self._cache_bytes = max_bytes
+    def limit_cache(self, max_bytes: int) -> Held:
+        """What is kept for rows that begin alike may take so much. Answers what is left."""
+        if max_bytes != self.cache_bytes:
+            self.cache_bytes = max_bytes
             self._engine.limit_cache(max_bytes)
+        return self.held()
 
     def step(
         self, joining: Sequence[RowSpec], forced: Mapping[int, Sequence[int]] = NOTHING

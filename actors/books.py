@@ -15,6 +15,7 @@ import attrs
 from headrace.actors.ledger import Action, Allot, Ledger, Start, Use
 from headrace.actors.messages import ToModel
 from headrace.runtime.contracts import ModelInfo
+from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.reply import Reply
 from headrace.runtime.trace import Trace
 
@@ -99,6 +100,10 @@ class Books:
         """Raises `ValueError` for a second load of a model that is there."""
         match news:
             case Load(model_id, weights_bytes, reply):
+                if weights_bytes > (limit := self.ledger.lone_bytes(0)):
+                    text = f"{weights_bytes} bytes are needed for the model, {limit} may be used."
+                    reply.fail(RequestError(Code.DOES_NOT_FIT, text))
+                    return
                 self._entries[model_id] = _Entry(loading=reply)
                 self._carry_out(self.ledger.load(model_id, weights_bytes))
             case Opened(model_id, info, tell):

@@ -12,7 +12,7 @@ import attrs
 
 from headrace.actors.messages import Delivery, ToModel
 from headrace.runtime.contracts import ModelInfo
-from headrace.runtime.errors import Code, ErrorInfo
+from headrace.runtime.errors import Code, ErrorInfo, KernelError
 
 
 @attrs.frozen
@@ -31,6 +31,10 @@ class EngineLimits:
     disk_folder: str = ""
     disk_bytes: int = 0
     rationed: bool = False
+
+
+class EngineHung(KernelError):
+    """A step made no progress for the watchdog's limit; the engine's thread is lost."""
 
 
 Readied: TypeAlias = Callable[[ModelInfo], None]

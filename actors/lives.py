@@ -18,7 +18,7 @@ from headrace.actors.host import Host
 from headrace.actors.life import Readied, gone
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import ModelInfo
-from headrace.runtime.errors import Code, ErrorInfo
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.supervisor import contained, leaves
 from headrace.runtime.trace import Trace
 
@@ -108,8 +108,7 @@ class Lives:
         try:
             with stop:
                 await trio.sleep(delay_seconds)
-                async with self._books.weights(spec.id, spec.estimate_bytes):
-                    result = await contained(lambda: self._run_model(spec, host, ready))
+                result = await contained(lambda: self._run_booked(spec, host, ready))
                 news = self._news(spec.id, result)
                 parting = gone(spec.id)
         finally:
@@ -117,6 +116,14 @@ class Lives:
             host.close(parting)
             del self._stops[spec.id]
         self._tell(news)
+
+    async def _run_booked(self, spec: ModelSpec, host: Host, ready: Readied) -> ErrorInfo | None:
+        """The life itself, once there is room for the model's weights, which are then its own."""
+        try:
+            async with self._books.weights(spec.id, spec.estimate_bytes):
+                return await self._run_model(spec, host, ready)
+        except RequestError as error:
+            return error.info
 
     def _news(self, model_id: str, result: outcome.Outcome[ErrorInfo | None]) -> LifeNews:
         if isinstance(result, outcome.Error):

@@ -8,8 +8,8 @@ import os
 import attrs
 
 from headrace.actors.dialect import Dialect
-from headrace.actors.life import EngineLimits, Outlet, Readied, gone
-from headrace.actors.model import EngineHung, Model
+from headrace.actors.life import EngineHung, EngineLimits, Outlet, Readied, gone
+from headrace.actors.model import Model
 from headrace.actors.pace import Pace
 from headrace.actors.preparing import Threads
 from headrace.actors.rations import Rations

@@ -18,6 +18,7 @@ import trio
 
 from headrace.actors.batch import Batch, Held, Turn
 from headrace.actors.ledger import Allot
+from headrace.actors.life import EngineHung
 from headrace.actors.messages import (
     Cancel,
     Decoding,
@@ -43,7 +44,7 @@ from headrace.actors.rows import BatchRow, Part
 from headrace.actors.saving import Saving
 from headrace.runtime.actor import Ref, drain
 from headrace.runtime.contracts import Failed
-from headrace.runtime.errors import Code, ErrorInfo, KernelError
+from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.ports import LoadedModel, RowFailed, RowSpec
 from headrace.runtime.trace import Trace
 
@@ -52,10 +53,6 @@ MEASURE_SECONDS = 1.0
 ANSWER_SECONDS = 1.0
 
 T = TypeVar("T")
-
-
-class EngineHung(KernelError):
-    """A step made no progress for the watchdog's limit; the engine's thread is lost."""
 
 
 class Model:
@@ -79,7 +76,6 @@ class Model:
     ) -> None:
         self._loaded = loaded
         self._batch = Batch(loaded.engine, pace)
-        # Who has come and waits for memory, and what there is of it.
         self._rations = rations
         self._asked_at = -math.inf
         self._threads = threads
@@ -120,6 +116,8 @@ class Model:
                 self._deliver()
                 if self._running or self._leaving or self._rations.waiting:
                     await self._turn()
+                elif self._keeps_too_much:
+                    await self._keep_less()
                 else:
                     await self._wait()
 
@@ -137,11 +135,20 @@ class Model:
         joining = self._rations.admit()
         if not (self._running or joining):
             await self._be_held_back()
-        elif not self._rations.can_step():
-            await self._stand_still()
-        else:
+        elif self._rations.can_step() or joining:
             await self._step(joining)
             self._deliver()
+        else:
+            await self._stand_still()
+
+    @property
+    def _keeps_too_much(self) -> bool:
+        limit_bytes = self._rations.cache_limit_bytes
+        return self._figures.cache.bytes > limit_bytes != self._batch.cache_bytes
+
+    async def _keep_less(self) -> None:
+        held = await self._on_engine(self._batch.limit_cache, self._rations.cache_limit_bytes)
+        self._figures = attrs.evolve(self._figures, cache=held.cache)
 
     async def _wait(self, until: float = math.inf) -> None:
         """Until something has come that may change what can be done."""
@@ -234,8 +241,7 @@ class Model:
 
     async def _be_held_back(self) -> None:
         """Nothing runs, and there is too little memory for the first in line."""
-        claim = self._rations.hopeless()
-        if claim is None:
+        if (claim := self._rations.hopeless()) is None:
             self._deliver()
             await self._wait()
             return
@@ -366,12 +372,11 @@ class Model:
     def _end(self, row: BatchRow) -> None:
         """The last word on a ticket: nothing of it is left here."""
         del self._rows[row.ticket]
-        figures = self._figures
         if row.choices:
+            finished = self._figures.finished_rows + (not row.cancelled)
+            cancelled = self._figures.cancelled_rows + row.cancelled
             self._figures = attrs.evolve(
-                figures,
-                finished_rows=figures.finished_rows + (not row.cancelled),
-                cancelled_rows=figures.cancelled_rows + row.cancelled,
+                self._figures, finished_rows=finished, cancelled_rows=cancelled
             )
         self._emit(row, Ended(row.sampled))
 
@@ -391,7 +396,5 @@ class Model:
             self._figures = self._published = attrs.evolve(self._figures, step=None)
 
     def __repr__(self) -> str:
-        return (
-            f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, "
-            f"{len(self._running)} rows, {len(self._leaving)} leaving>"
-        )
+        rows = f"{len(self._running)} rows, {len(self._leaving)} leaving"
+        return f"<Model {self._loaded.info.id} | {len(self._rows)} tickets, {rows}>"

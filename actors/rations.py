@@ -281,13 +281,14 @@ class Rations:
         said = [length.after(steps) for length in lengths if not length.reads]
         read = max((length.most for length in lengths if length.reads), default=0)
         count = min(READ_AT_ONCE, len(lengths) - len(said))
-        said += [max(said, default=0)] * self._spare_places(len(said))
+        said += [max(said, default=0)] * self._spare_places(len(said), newcomer is not None)
         caches = self._footprint.batch_bytes(said) + count * self._footprint.row_bytes(read)
         return caches + self._transient(lengths, steps)
 
-    def _spare_places(self, rows: int) -> int:
-        together = self._footprint.together and rows > 1
-        return max(0, self._places_now - rows) if together else 0
+    def _spare_places(self, rows: int, grows: bool) -> int:
+        if rows < 2 or not self._footprint.together:
+            return 0
+        return max(rows // 8 if grows else 0, self._places_now - rows)
 
     def _transient(self, lengths: Sequence[_Length], steps: int) -> int:
         """For computing: a chunk of the longest prompt, or the logits of all that decode and a
