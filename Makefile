@@ -45,7 +45,7 @@ ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
 # For the kernel alone: handlers above it are async because their callers are.
 ASYNC_KERNEL_RULES := ASYNC910
 
-.PHONY: help venv test check lint types async format serve bench explore stories soak slow clients lock clean
+.PHONY: help venv test check lint types async format serve bench explore stories soak mutants slow clients lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -88,6 +88,9 @@ stories: $(DEV)  ## run the explored tests with more seeds each: SEEDS=1000
 
 soak: $(DEV)  ## real clients, faults and drops for MINUTES=5; fails if anything is not as promised
 	PYTHONPATH=bench $(BIN)/python -m soak --minutes $(MINUTES) $(ARGS)
+
+mutants: $(DEV)  ## put faults into a copy of the tree, and see that tests notice each
+	PYTHONPATH=bench $(BIN)/python -m mutation --report build/mutants.md $(ARGS)
 
 slow: $(DEV)  ## the tests that take too long for `make test`
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
