@@ -47,6 +47,7 @@ OPTIONS = {
     "--restart-period-s": 1,
     "--write-stall-s": 3,
     "--prompt-cache-bytes": 16 << 20,
+    "--embedding-pooling": "mean",
     "--log-level": "error",
 }
 

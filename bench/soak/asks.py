@@ -58,13 +58,22 @@ def plain(text: str) -> dict[str, Any]:
     return {"prompt": text}
 
 
+def given(text: str) -> dict[str, Any]:
+    # What is stored would count as memory that grows.
+    return {"input": text, "store": False}
+
+
+def only_input(text: str) -> dict[str, Any]:
+    return {"input": text}
+
+
 @attrs.frozen
 class Protocol:
-    """`done` is in the last frame of a stream that ended well, `error` in one that did not."""
+    """A stream has exactly one of `done` or `error`, and has it in its last frame."""
 
     path: str
     prompt: Callable[[str], dict[str, Any]]
-    done: bytes = b"data: [DONE]\n\n"
+    done: tuple[bytes, ...] = (b"data: [DONE]",)
     error: bytes = b'data: {"error":'
     # None: generated tokens cannot be capped there.
     cap: str | None = "max_tokens"
@@ -72,6 +81,15 @@ class Protocol:
 
 CHAT = Protocol("/v1/chat/completions", messages)
 COMPLETIONS = Protocol("/v1/completions", plain)
+MESSAGES = Protocol("/v1/messages", messages, (b"event: message_stop\n",), b"event: error\n")
+RESPONSES = Protocol(
+    "/v1/responses",
+    given,
+    (b"event: response.completed\n", b"event: response.incomplete\n"),
+    b"event: response.failed\n",
+    "max_output_tokens",
+)
+EMBEDDINGS = Protocol("/v1/embeddings", only_input, cap=None)
 
 
 @attrs.frozen
@@ -119,6 +137,11 @@ TABLE = (
     Ask("completion", COMPLETIONS, 8),
     Ask("completion, streamed", COMPLETIONS, 8, stream=True),
     Ask("completion, scored", COMPLETIONS, 3, {"logprobs": 2}),
+    Ask("message", MESSAGES, 6),
+    Ask("message, streamed", MESSAGES, 8, stream=True),
+    Ask("response", RESPONSES, 6),
+    Ask("response, streamed", RESPONSES, 8, stream=True),
+    Ask("embedding", EMBEDDINGS, 5, droppable=False),
 )
 
 
@@ -144,10 +167,11 @@ def _whole(reply: Reply) -> str:
 
 def _stream(ask: Ask, reply: Reply) -> str:
     protocol = ask.protocol
-    ends = reply.body.count(protocol.done) + reply.body.count(protocol.error)
+    ends = sum(reply.body.count(mark) for mark in (*protocol.done, protocol.error))
     if ends != 1:
-        return f"a stream with {ends} ends"
-    if reply.body.endswith(protocol.done):
-        return "ok"
+        return f"a stream with {ends} ends: {reply.frames[-2:]}"
     last = reply.frames[-1]
-    return next((code for code in TYPED if f'"{code}"' in last), f"a stream ended with {last}")
+    if any(mark.decode().strip() in last for mark in protocol.done):
+        return "ok"
+    told = "".join(reply.frames[-2:])
+    return next((code for code in TYPED if f'"{code}"' in told), f"a stream ended with {last}")
