@@ -145,13 +145,6 @@ KERNEL = (
         ("tests/runtime/test_restart.py",),
     ),
     Fault(
-        "calls of a lost thread wait for ever",
-        "runtime/thread.py",
-        "is_set()\n        self._fail_open()",
-        "is_set()",
-        THREAD,
-    ),
-    Fault(
         "a thread keeps its last result alive",
         "runtime/thread.py",
         "            del call, fn, args, reply, result\n",

@@ -192,6 +192,17 @@ async def test_nothing_keeps_what_a_call_returned() -> None:
         assert seen() is None
 
 
+async def test_a_thread_that_rests_keeps_nothing_either() -> None:
+    class Weights:
+        pass
+
+    async with open_thread("engine") as thread:
+        seen = weakref.ref(await thread.run(Weights))
+        with trio.fail_after(5):
+            while seen() is not None:  # noqa: ASYNC110 - the thread comes to rest in its own time
+                await trio.sleep(0.001)
+
+
 def test_a_thread_that_outlives_its_run_is_silent() -> None:
     gate = Gate()
 
