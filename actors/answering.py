@@ -167,9 +167,7 @@ class Answering:
         args = template_arguments(request)
         return attrs.evolve(request.prompt, messages=messages, template_args=args), tools
 
-    def _pipeline(
-        self, request: InferenceRequest, reading: Reading, echo: Echo | None
-    ) -> Pipeline:
+    def _pipeline(self, request: InferenceRequest, reading: Reading, echo: Echo | None) -> Pipeline:
         """The plainest one that will do: most rows have neither markup nor scores."""
         prompt = request.prompt
         if reading.form is not None:
