@@ -100,6 +100,17 @@ async def test_a_peer_that_takes_nothing_is_given_up_at_the_bound() -> None:
     pair.there.close()
 
 
+async def test_what_has_been_taken_makes_room_for_more(pair: Pair) -> None:
+    """Six times more than the system takes at once, and in all more than may wait."""
+    frame = b"x" * 600_000
+    with trio.fail_after(20):
+        for _ in range(6):
+            pair.here.send(frame)
+            assert await pair.there.receive() == frame
+            await pair.here.flushed()
+    assert repr(pair.here) == "<Link open | 0 bytes to send>"
+
+
 async def test_a_frame_over_the_limit_is_refused_and_the_link_goes_on(pair: Pair) -> None:
     class Huge(bytes):
         def __len__(self) -> int:
