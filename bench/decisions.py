@@ -3,41 +3,42 @@
 
     python bench/decisions.py --state-tokens 1000 --questions 20 --rounds 3
 
-Times are medians over the rounds, of a real server with its default model. The prompt cache is
-off, so that every round computes its state anew. `apart` is what as many requests with one question
-each would take, one after the other.
+The engine computes the rows as it does for the server, in chunks of 128 tokens and with nothing
+kept from one to the next. Processor time stands beside the clock's, as it minds other work on the
+machine less; both are medians over the rounds. `apart` is what as many requests with one question
+each would take.
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import statistics
 import time
-from typing import Any
 
-from headrace.runtime.testing.serving import Serving, serving
+from _second import default_folder
+
+from headrace.actors.deciding import Deciding
+from headrace.actors.engine.start import EngineLoader
+from headrace.actors.reading import Passage
+from headrace.runtime.contracts import Sampling
+from headrace.runtime.ports import Engine, RowSpec
+from headrace.runtime.readings import DecisionRequest, Question
 
 SENTENCE = "The shipment of crate {n} was checked, weighed and found to be complete. "
 # About so many tokens in each of them.
 SENTENCE_TOKENS = 17
-QUESTION = {"type": "choice", "criteria": {"yes": None, "no": None, "unclear": None}}
+CHUNK_TOKENS = 128
 
 
-def ask(server: Serving, state: str, questions: dict[str, Any]) -> tuple[float, int]:
-    """Seconds and input tokens of one request."""
-    body = json.dumps({"state": state, "questions": questions})
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
-    began = time.perf_counter()
-    connection.request("POST", "/v1/systemone", body, {"Content-Type": "application/json"})
-    reply = connection.getresponse()
-    answer = json.loads(reply.read())
-    seconds = time.perf_counter() - began
-    connection.close()
-    if reply.status != 200:
-        raise RuntimeError(answer["error"]["message"])
-    return seconds, answer["usage"]["input_tokens"]
+def measured(engine: Engine, row: int, asked: Passage) -> tuple[float, float]:
+    """Seconds by the clock and of the processor."""
+    began, worked = time.perf_counter(), time.process_time()
+    spec = RowSpec(row, asked.tokens, Sampling(seed=0), 0, continuations=asked.continuations)
+    engine.add(spec)
+    while left := engine.remaining(row):
+        engine.prefill([(row, min(CHUNK_TOKENS, left))])
+    engine.remove(row)
+    return time.perf_counter() - began, time.process_time() - worked
 
 
 def main() -> None:
@@ -46,26 +47,33 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
+    loaded = EngineLoader(1)(str(default_folder()), lambda share: None)
     state = "".join(SENTENCE.format(n=n) for n in range(given.state_tokens // SENTENCE_TOKENS))
-    asked = {
-        f"q{n}": QUESTION | {"instructions": f"Was crate {n} complete?"}
+    questions = tuple(
+        Question(f"q{n}", f"Was crate {n} complete?", ("yes", "no", "unclear"))
         for n in range(given.questions)
+    )
+    deciding = Deciding(loaded.tokenizer)
+    passages = {
+        count: deciding.build(DecisionRequest("d", None, state, questions[:count])).passages[0]
+        for count in (1, given.questions)
     }
-    first = dict(list(asked.items())[:1])
-    alone: list[float] = []
-    together: list[float] = []
-    with serving("--prompt-cache-bytes", "0") as server:
-        ask(server, "warm", first)
-        for _ in range(given.rounds):
-            seconds, one_tokens = ask(server, state, first)
-            alone.append(seconds)
-            seconds, all_tokens = ask(server, state, asked)
-            together.append(seconds)
-    one, all_ = statistics.median(alone), statistics.median(together)
-    print(f"{one_tokens} input tokens for one question, {all_tokens} for {given.questions}")
-    print(f"one question {one:.2f} s, {given.questions} together {all_:.2f} s")
-    times = given.questions * one / all_
-    print(f"together {all_ / one:.2f} times one; apart {times:.1f} times as long")
+    times: dict[int, list[tuple[float, float]]] = {count: [] for count in passages}
+    for number in range(2 * given.rounds):
+        count = (1, given.questions)[number % 2]
+        times[count].append(measured(loaded.engine, number, passages[count]))
+    for count, asked in passages.items():
+        clock, processor = (statistics.median(column) for column in zip(*times[count], strict=True))
+        print(
+            f"{count:3} questions: {asked.read_tokens} tokens, {clock:.2f} s, {processor:.2f} s cpu"
+        )
+    one, all_ = (
+        statistics.median(processor for _, processor in times[count]) for count in passages
+    )
+    print(
+        f"together {all_ / one:.2f} times one; "
+        f"apart {given.questions * one / all_:.1f} times as much (cpu)"
+    )
 
 
 if __name__ == "__main__":
