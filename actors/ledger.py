@@ -309,7 +309,7 @@ class Ledger:
             for donor in self._donors(taker, stage):
                 if coming >= missing:
                     return coming
-                spare = max(0, donor.allotted_bytes - donor.floor_bytes(stage))
+                spare = max(0, donor.allotted_bytes - self._floor(donor, taker, stage))
                 # Half of what is unused moves at once, so that the next few rows need not ask.
                 least = spare // 2 if stage == "unused" and taker is not None else 0
                 given = max(min(spare, missing - coming), least)
@@ -317,6 +317,15 @@ class Ledger:
                 donor.news = donor.news or given > 0
                 coming += given
         return coming
+
+    def _floor(self, donor: Account, taker: Account | None, stage: Stage) -> int:
+        """What the donor keeps. Who has waited longer keeps what it is about to use, or two that
+        wait would take it from each other again and again before either has used it."""
+        floor = donor.floor_bytes(stage)
+        if taker is None or taker.short_bytes or donor.waiting_since is None:
+            return floor
+        older = donor.waiting_since < _waits_since(taker)
+        return max(floor, donor.use.wanted_bytes) if older else floor
 
     def _donors(self, taker: Account | None, stage: Stage) -> list[Account]:
         """The idle first, then those whose rows began last; rows only of those younger."""

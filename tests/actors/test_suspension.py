@@ -17,7 +17,8 @@ from headrace.runtime.contracts import Failed, Finished
 from headrace.runtime.errors import Code
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import Choices, ScriptedModel, explore
-from headrace.runtime.testing.runtime import Answer, ask, asking
+from headrace.runtime.testing.loader import ScriptedLoader
+from headrace.runtime.testing.runtime import Answer, ask, asking, open_scripted
 from headrace.runtime.testing.scene import Scene, open_scene
 from headrace.runtime.testing.sweep import cancelled_at
 
@@ -198,3 +199,62 @@ async def a_crowded_house(choices: Choices) -> list[str]:
 def test_a_crowd_in_little_memory(seeds: range) -> None:
     explored = explore(a_crowded_house, seeds[:8], twice=True)
     assert explored.schedules == len(seeds[:8])
+
+
+class TestTwoModels:
+    @staticmethod
+    @asynccontextmanager
+    async def house(rows_bytes: int) -> AsyncIterator[tuple[Runtime, ScriptedLoader]]:
+        """Two models fit, and beside both there is so much for rows."""
+        models = [
+            ScriptedModel(id=name, weights_bytes=WEIGHTS, kv_bytes_per_token=1, context_window=100)
+            for name in "ab"
+        ]
+        loader = ScriptedLoader(*models)
+        limit = 2 * WEIGHTS + rows_bytes
+        async with open_scripted(loader, Settings(), memory_bytes=limit) as runtime:
+            await runtime.load("a")
+            yield runtime, loader
+
+    async def test_a_load_waits_for_rows_to_end_and_newcomers_for_the_load(
+        self, autojump_clock: MockClock
+    ) -> None:
+        async with self.house(100) as (runtime, loader), trio.open_nursery() as nursery:
+            names = [f"{n:02}" for n in range(16)]
+            for name in names:
+                nursery.start_soon(ask, runtime, asking(name, model="a", max_tokens=80))
+            await trio.sleep(0.5)
+            assert runtime.statistics().rows_running > 1
+            answer = await ask(runtime, asking("other", model="b", max_tokens=5))
+            assert answer.code is None
+            assert loader.device.peak_bytes <= 2 * WEIGHTS + 100
+        assert runtime.statistics().ledger.reserved_bytes == 0
+
+    async def test_both_go_on_when_together_they_outgrow_memory(
+        self, autojump_clock: MockClock
+    ) -> None:
+        async with self.house(120) as (runtime, loader):
+            await runtime.load("b")
+            texts: dict[str, Answer] = {}
+
+            async def client(model: str, name: str) -> None:
+                texts[model + name] = await ask(runtime, asking(name, model=model, max_tokens=75))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(4):
+                    for model in "ab":
+                        nursery.start_soon(client, model, f"n{number}")
+            assert all(len(answer.text) == 75 for answer in texts.values())
+            assert loader.device.peak_bytes <= 2 * WEIGHTS + 120
+            for number in range(4):
+                assert texts[f"an{number}"].text == texts[f"bn{number}"].text
+
+    async def test_a_model_that_can_never_fit_is_refused_before_its_load(
+        self, autojump_clock: MockClock
+    ) -> None:
+        large = ScriptedModel(id="large", weights_bytes=5 * WEIGHTS)
+        loader = ScriptedLoader(ScriptedModel(id="a", weights_bytes=WEIGHTS), large)
+        async with open_scripted(loader, memory_bytes=3 * WEIGHTS, budget_bytes=9000) as runtime:
+            answer = await ask(runtime, asking("hello", model="large"))
+            assert answer.code is Code.LOAD_FAILED
+            assert loader.loads == ["a"]
