@@ -258,3 +258,34 @@ class TestTwoModels:
             answer = await ask(runtime, asking("hello", model="large"))
             assert answer.code is Code.LOAD_FAILED
             assert loader.loads == ["a"]
+
+
+async def two_crowded_models(choices: Choices) -> None:
+    """Ten clients of two models come while the second is not loaded yet; some leave."""
+    rows_bytes = choices.pick((100, 130, 200, 300))
+    async with TestTwoModels.house(rows_bytes) as (runtime, loader):
+        whole: dict[int, Answer] = {}
+
+        async def client(number: int) -> None:
+            await trio.sleep(choices.seconds(0.6))
+            name = f"{number}" + "x" * choices.between(0, 30)
+            model, most = choices.pick("ab"), choices.between(1, 60)
+            request = asking(name, model=model, max_tokens=most)
+            if number % 4 == 0:
+                with trio.move_on_after(choices.seconds(1.0)):
+                    await ask(runtime, request)
+            else:
+                whole[number] = await ask(runtime, request)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(client, number)
+        assert loader.device.peak_bytes <= 2 * WEIGHTS + rows_bytes
+        assert all(answer.code is None for answer in whole.values())
+        report = runtime.statistics().ledger
+        assert (report.reserved_bytes, report.held_back) == (0, 0)
+
+
+def test_two_models_in_little_memory(seeds: range) -> None:
+    explored = explore(two_crowded_models, seeds[:12])
+    assert explored.schedules == len(seeds[:12])
