@@ -8,7 +8,8 @@ SEEDS ?= 10000
 MINUTES ?= 5
 # Processes that share the test files. Each may serve the real model, so more need memory too.
 JOBS ?= 2
-BENCH ?= $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
+# Without agents.py, which fetches a gigabyte of agents.
+BENCH ?= $(sort $(filter-out bench/_% bench/agents.py,$(wildcard bench/*.py)))
 
 # The first Python on the path that is new enough, if none is named.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \

@@ -40,7 +40,7 @@ def node() -> str:
     if found is None:
         pytest.skip("node is not installed")
     if not (FOLDER / "node_modules").is_dir():
-        pytest.skip("the packages of tests/sdk/node are not installed: `make venv` does it")
+        pytest.skip("the packages of tests/sdk/node are not installed: `make clients` does it")
     return found
 
 
