@@ -257,7 +257,7 @@ STAGES = (
         "actors/admission.py",
         "            await self.ref.conclude(_Leave(ticket, done), done)",
         "            self.ref.tell(_Leave(ticket, done))",
-        SWEEP,
+        EXPLORED,
     ),
     Fault(
         "a plan can be used twice",
@@ -285,7 +285,7 @@ STAGES = (
         "actors/registry.py",
         "            await self.ref.conclude(_Release(ticket, done), done)",
         "            self.ref.tell(_Release(ticket, done))",
-        SWEEP,
+        EXPLORED,
     ),
     Fault(
         "who was granted a dead model waits for ever",

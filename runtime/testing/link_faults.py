@@ -85,7 +85,10 @@ class FaultyLink:
 @contextmanager
 def faulty_links() -> Iterator[LinkFaults]:
     """Every worker that starts inside is linked through these faults; none are set at first."""
-    faults, opened = LinkFaults(), remote.open_worker
+    faults = LinkFaults()
+    # What the runner of workers has imported.
+    names: dict[str, Any] = vars(remote)
+    opened = names["open_worker"]
 
     @asynccontextmanager
     async def open_faulty(argv: Sequence[str], **more: Any) -> AsyncIterator[WorkerProcess]:
@@ -93,8 +96,8 @@ def faulty_links() -> Iterator[LinkFaults]:
             worker.link = cast(Link, FaultyLink(worker.link, faults))
             yield worker
 
-    remote.open_worker = open_faulty
+    names["open_worker"] = open_faulty
     try:
         yield faults
     finally:
-        remote.open_worker = opened
+        names["open_worker"] = opened

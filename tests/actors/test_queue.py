@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from headrace.actors.admission import Plan
 from headrace.actors.runtime import Runtime
 from headrace.runtime.contracts import Accepted, Failed
 from headrace.runtime.errors import Code
@@ -223,3 +224,10 @@ async def test_an_unknown_model_is_refused_before_anything_else(autojump_clock: 
         assert answer.code is Code.MODEL_NOT_FOUND
         assert len(answer.events) == 1
         await scene.baseline.settle()
+
+
+def test_a_plan_is_leave_for_one_use() -> None:
+    plan = Plan("t1", 5, ())
+    assert plan.take() == 5
+    with pytest.raises(RuntimeError, match="the plan of t1 was used twice"):
+        plan.take()

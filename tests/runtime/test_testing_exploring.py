@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.runtime.testing import exploring
 from headrace.runtime.testing.exploring import Portion, portions, run, shares
 from headrace.runtime.testing.scenarios import PARTS, SCENARIOS
 
@@ -34,7 +33,7 @@ def test_a_failure_is_told_with_the_line_that_plays_it_again(
     async def fails(choices: object) -> None:
         raise KeyError("on purpose")
 
-    monkeypatch.setitem(exploring.SCENARIOS, "fails", fails)
+    monkeypatch.setitem(SCENARIOS, "fails", fails)
     told = run(Portion("fails", 3, 10))
     assert "on purpose" in told.failure
     assert "replay(scenario, seed=3, keep=0)" in told.failure
