@@ -26,8 +26,8 @@ class Patience:
     for seconds, in libraries that read weights and vocabularies, and `load_seconds` is for that.
     """
 
-    start_seconds: float = 30.0
-    load_seconds: float = 15.0
+    start_seconds: float = 45.0
+    load_seconds: float = 30.0
     # The most that a long watchdog's limit may make of it once the model is ready.
     most_seconds: float = 30.0
 
