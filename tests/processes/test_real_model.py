@@ -23,7 +23,7 @@ from headrace.runtime.testing.site import Caller, Reply, chat, http
 from headrace.runtime.testing.workers import WorkerSite, open_provided
 
 # Reading its vocabulary may keep the loop from beating, on a machine that has more to do.
-LOAD_SECONDS = 8.0
+LOAD_SECONDS = 15.0
 READY_SECONDS = 90.0
 QUESTION: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
 # For what is small; what a prompt of so many words takes is many times as much.
