@@ -99,8 +99,9 @@ class Account:
     running_since: int | None = None
     waiting_since: int | None = None
     answered: int = 0
-    # The allotment or what it is out of has changed, and the model is to hear of it.
+    # The model is to hear of its allotment if that is another than it was told last.
     news: bool = False
+    told_bytes: int | None = None
 
     @property
     def short_bytes(self) -> int:
@@ -247,8 +248,11 @@ class Ledger:
     def _plan(self) -> list[Action]:
         self._cover_deficit()
         started: list[Action] = []
-        unmet = [account for account in self._running() if not self._serve_rows(account)]
-        if not unmet:
+        met = True
+        for account in self._running():
+            # What is free when an older one lacks some is spoken for.
+            met = self._serve_rows(account, may_have_free=met) and met
+        if met:
             started = self._serve_waiting()
         return [*started, *self._tell()]
 
@@ -257,14 +261,16 @@ class Ledger:
         if deficit > 0:
             self._take(deficit, None, STAGES)
 
-    def _serve_rows(self, account: Account) -> bool:
+    def _serve_rows(self, account: Account, *, may_have_free: bool) -> bool:
         """Let running rows go on: from what is free, from others, or by their own youngest."""
         short = account.short_bytes
-        if short == 0 or self._give(account, short):
+        if short == 0 or (may_have_free and self._give(account, short)):
             return True
-        missing = short - self.free_bytes - self._coming_bytes(account)
-        if missing > 0:
-            missing -= self._take(missing, account, STAGES)
+        missing = short
+        if may_have_free:
+            missing -= self.free_bytes + self._coming_bytes(account)
+            if missing > 0:
+                missing -= self._take(missing, account, STAGES)
         if missing > 0 and account.use.asked > account.answered:
             account.news = True
         return False
@@ -347,9 +353,11 @@ class Ledger:
     def _tell(self) -> list[Action]:
         told: list[Action] = []
         for account in self._accounts.values():
-            if account.news and account.open:
-                account.news = False
+            news, account.news = account.news, False
+            asks = account.use.asked > account.answered
+            if news and account.open and (asks or account.allotted_bytes != account.told_bytes):
                 account.number += 1
+                account.told_bytes = account.allotted_bytes
                 account.answered = account.use.asked
                 most = self.most_bytes(account.model_id)
                 told.append(Allot(account.model_id, account.allotted_bytes, most, account.number))
