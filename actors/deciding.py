@@ -105,7 +105,7 @@ class Deciding:
 def _shown(text: str, options: Sequence[Shown]) -> str:
     lines = [f"Question: {text}" if text else "Question:", "Options:"]
     lines += [f"{label.name}. {option}" for label, option in options]
-    return "\n".join(lines) + "\nAnswer with the label of one option."
+    return "\n".join(lines)
 
 
 def _answers(questions: Sequence[Question], index: int, read: RowRead) -> list[Reading]:

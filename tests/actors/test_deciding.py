@@ -50,10 +50,7 @@ def test_the_prompt_ends_where_a_label_is_the_next_token() -> None:
     head, tail = tokenizer.text(asked.tokens), tokenizer.text(asked.continuations[0].tokens)
     assert head.startswith("system: ")
     assert head.endswith("user: State:\nthe state\n")
-    assert tail == (
-        "Question: Is it?\nOptions:\nA. yes\nB. no\nAnswer with the label of one option.\n"
-        "assistant: Answer: "
-    )
+    assert tail == "Question: Is it?\nOptions:\nA. yes\nB. no\nassistant: Answer: "
     assert tokenizer.text(asked.continuations[0].labels) == "AB"
 
 

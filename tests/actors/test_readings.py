@@ -83,10 +83,13 @@ class TestEmbeddings:
                 answers[name] = vectors(await ask(scene.runtime, embedding(*inputs, id=name)))
 
             async with trio.open_nursery() as nursery:
+                # A pass of half a second, at whose end all that has come meanwhile is there.
+                nursery.start_soon(embed, "before", ["z" * 500])
+                await trio.sleep(0.1)
                 for name, inputs in [("first", [*short, long[0]]), ("second", [long[1], *short])]:
                     nursery.start_soon(embed, name, inputs)
             passes = [len(call.rows) for call in scene.engine.calls if call.kind == "prefill"]
-            assert passes == [8, 2]
+            assert passes == [1, 8, 2]
             assert answers["first"] == [vector_of(text.encode()) for text in [*short, long[0]]]
             assert answers["second"] == [vector_of(text.encode()) for text in [long[1], *short]]
 
@@ -258,8 +261,8 @@ class TestDecisions:
             answer = await ask(scene.runtime, asking("stream", max_tokens=40))
             assert answer.text == alone
             kinds = [call.kind for call in scene.engine.calls if call.kind in ("prefill", "decode")]
-            decodes = "".join(kind[0] for kind in kinds).split("d")
-            assert max(map(len, decodes)) <= 3, "a stream waits for a chunk at most"
+            _, *between, _ = "".join(kind[0] for kind in kinds).split("d")
+            assert max(map(len, between)) == 1, "a stream waits for a chunk at most"
             nursery.cancel_scope.cancel()
 
     @staticmethod
