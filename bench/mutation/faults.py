@@ -257,7 +257,7 @@ STAGES = (
         "actors/admission.py",
         "            await self.ref.conclude(_Leave(ticket, done), done)",
         "            self.ref.tell(_Leave(ticket, done))",
-        EXPLORED,
+        SWEEP,
     ),
     Fault(
         "a plan can be used twice",
@@ -306,7 +306,7 @@ STAGES = (
         "actors/lives.py",
         "            host.close(parting)\n",
         "            pass\n",
-        FAILURES,
+        ("tests/processes/test_deaths.py",),
     ),
     Fault(
         "a life that has ended is never forgotten",
