@@ -217,7 +217,8 @@ def test_a_stream_can_be_read_line_by_line(client: openai.OpenAI) -> None:
         max_completion_tokens=1,
         stream=True,
     ) as response:
-        lines = [line for line in response.iter_lines() if line]
+        # A comment only says that the stream lives.
+        lines = [line for line in response.iter_lines() if line and not line.startswith(":")]
     assert response.headers["content-type"].startswith("text/event-stream")
     assert all(line.startswith("data: ") for line in lines)
     assert lines[-1] == "data: [DONE]"
