@@ -74,9 +74,7 @@ class Footprint:
         computing = self.prefill_bytes(chunk_tokens, context_tokens)
         return rows * self.row_bytes(context_tokens) + max(computing, rows * self.logits_bytes)
 
-    def longest(
-        self, room_bytes: int, chunk_tokens: int, limit_tokens: int, rows: int = 1
-    ) -> int:
+    def longest(self, room_bytes: int, chunk_tokens: int, limit_tokens: int, rows: int = 1) -> int:
         """The longest such rows, up to the limit, for which there is room; 0 if there are none."""
         low, high = 0, limit_tokens
         while low < high:

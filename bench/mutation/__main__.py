@@ -129,7 +129,7 @@ def run_tests(folder: Path, arguments: list[str], output: int) -> NoReturn:
     code = 3
     try:
         code = int(pytest.main(arguments))
-    except BaseException:
+    except BaseException:  # noqa: ASYNC103 - the child ends here
         traceback.print_exc()
     finally:
         sys.stdout.flush()

@@ -53,14 +53,14 @@ class Served:
             await caller.send(data)
             return Reply.of(await caller.read_to_end())
 
-    async def until(self, holds: Callable[[], bool], *, within: float = 1.0) -> None:
-        """Wait for something that the server does in its own time; a second is its promise."""
+    async def until(self, holds: Callable[[], bool], *, within: float = 5.0) -> None:
+        """Wait for something that the server does in its own time; `within` is for a busy machine."""
         await trio.lowlevel.checkpoint()
         with trio.fail_after(within):
             while not holds():  # noqa: ASYNC110 - a server behind sockets sets no event here
                 await trio.sleep(LOOK_SECONDS)
 
-    async def idle(self, *, within: float = 1.0) -> None:
+    async def idle(self, *, within: float = 5.0) -> None:
         """Wait until nothing is left of any request or connection."""
         await trio.lowlevel.checkpoint()
         try:

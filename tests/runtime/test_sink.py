@@ -44,8 +44,9 @@ async def test_text_that_piled_up_comes_as_one_delta() -> None:
 async def test_texts_of_two_choices_stay_apart() -> None:
     sink = StreamSink()
     events = [Delta("a", choice=0), Delta("b", choice=1), Delta("c", choice=0)]
-    for event in (*events, FINISHED):
+    for event in events:
         sink.put(event)
+    sink.put(FINISHED)
     assert await read_all(sink) == [*events, FINISHED]
 
 
