@@ -54,7 +54,7 @@ class Served:
             return Reply.of(await caller.read_to_end())
 
     async def until(self, holds: Callable[[], bool], *, within: float = 5.0) -> None:
-        """Wait for something that the server does in its own time; `within` is for a busy machine."""
+        """Wait for what the server does in its own time; `within` is for a busy machine."""
         await trio.lowlevel.checkpoint()
         with trio.fail_after(within):
             while not holds():  # noqa: ASYNC110 - a server behind sockets sets no event here
