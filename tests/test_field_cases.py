@@ -69,6 +69,7 @@ CASES = {
     "F3": "greedy text changes with the company in the batch",
     "F4": "seeds are ignored while batching",
     "F5": "a request without a schema breaks the next one that has one",
+    "F6": "rows of unequal length break where KV is quantized",
     "F7": "log probabilities asked for in a stream vanish",
     "F8": "logprobs is ignored with 200",
     "F9": "n, best_of and echo are accepted and ignored",

@@ -15,7 +15,7 @@ from headrace.actors.engine import kv
 from headrace.actors.engine.probe import Sharing, sharing
 
 VOCAB = 97
-PROMPTS = [[random.Random(n).randrange(VOCAB) for _ in range(n)] for n in (6, 1, 19, 3)]
+PROMPTS = [random.Random(n).choices(range(VOCAB), k=n) for n in (6, 1, 19, 3)]
 
 
 class WithCaches:

@@ -6,13 +6,16 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import mlx.core as mx
 import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_logits_processors
 
+from headrace.runtime.settings import Settings
+
 LENGTHS = (1, 2, 5, 9, 17, 40, 3)
-PROMPTS = [[random.Random(n).randrange(97) for _ in range(n)] for n in LENGTHS]
+PROMPTS = [random.Random(n).choices(range(97), k=n) for n in LENGTHS]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
@@ -62,6 +65,19 @@ def test_rows_of_very_different_lengths_leave_in_any_order(
             hand.engine.remove(row)
         for place, row in enumerate(order):
             assert hand.given[row] == alone(model, prompts[row], 40)[: 5 * (place + 1)]
+
+
+def test_a_row_of_5_and_one_of_200_tokens_share_a_batch_f6(
+    model: Any, take: Callable[..., Any], alone: Any
+) -> None:
+    """The shorter one is padded. KV is not quantized here, and there is no setting that says so."""
+    prompts = [random.Random(n).choices(range(97), k=n) for n in (5, 200)]
+    hand = take(model)
+    for row, prompt in enumerate(prompts):
+        hand.enter(row, prompt, max_tokens=20)
+    hand.decode(20)
+    assert hand.given == {row: alone(model, prompt, 20) for row, prompt in enumerate(prompts)}
+    assert not [name for name in attrs.fields_dict(Settings) if "kv" in name or "bits" in name]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-PROMPTS = [[random.Random(n).randrange(97) for _ in range(n)] for n in (6, 13, 1, 9)]
+PROMPTS = [random.Random(n).choices(range(97), k=n) for n in (6, 13, 1, 9)]
 VICTIM = 1
 
 
