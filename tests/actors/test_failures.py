@@ -17,6 +17,7 @@ from headrace.runtime.testing import (
     ScriptedLoader,
     ScriptedModel,
     ScriptedTokenizer,
+    joining,
     raising,
 )
 from headrace.runtime.testing.runtime import Answer, ask, asking, open_scripted
@@ -63,8 +64,11 @@ class TestOneStepRaises:
         async with open_scene(ScriptedModel(scripts=scripts)) as scene:
             alone = await ask(scene.runtime, asking("sound", max_tokens=30))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(ask, scene.runtime, asking("faulty"))
+                comes = joining(nursery, ask, scene.runtime, asking("faulty"))
+                # Those that come together are computed together: it comes when the other decodes.
+                scene.model.at_step(35, comes, kind="decode")
                 answers = await together(scene.runtime, "sound", max_tokens=30)
+            assert scene.model.hooks.pending == 0
             assert answers["sound"].text == alone.text
             await scene.baseline.settle()
 
