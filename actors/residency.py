@@ -33,6 +33,9 @@ from headrace.actors.placement import charged_bytes, oldest_first
 from headrace.actors.residence import Action, Fail, ResidencyReport, Slot, UnloadAnswer
 from headrace.runtime.errors import Code
 
+# What is there takes something: a model above the budget waits for the end of each that is there.
+LEAST_BYTES = 1
+
 
 class Residency:
     """Decides for one budget. `overtakes` is the bound of the fairness rule above.
@@ -94,7 +97,7 @@ class Residency:
     def loaded(self, model_id: str, measured_bytes: int, now: float) -> list[Action]:
         """A load is done and takes `measured_bytes`. It may have been given up meanwhile."""
         slot = self._reported(model_id, "loaded", "loading", "unloading")
-        slot.bytes = slot.loaded_bytes = measured_bytes
+        slot.bytes = slot.loaded_bytes = max(LEAST_BYTES, measured_bytes)
         slot.expect(slot.need_bytes)
         granted = self._books.open(slot, now) if slot.phase == "loading" else []
         return [*granted, *self._books.plan(now)]
@@ -140,7 +143,7 @@ class Residency:
         nothing is loaded."""
         slot = self._books.slot(model_id)
         if slot.phase == "ready":
-            slot.bytes = measured_bytes
+            slot.bytes = max(LEAST_BYTES, measured_bytes)
         elif slot.phase == "loading":
             slot.bytes = max(slot.bytes, measured_bytes)
         return self._books.plan(now)

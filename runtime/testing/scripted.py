@@ -71,6 +71,9 @@ class _Row:
     answer: list[int] = attrs.field(factory=list)
 
 
+NOTHING_KEPT = CacheUse()
+
+
 class ScriptedEngine:
     """One model and its batch, without a model. A row's tokens depend on the row alone."""
 
@@ -92,7 +95,7 @@ class ScriptedEngine:
         self._script_of = script_of
         self._tokenizer = tokenizer
         self._device = device
-        self._cache = CacheUse()
+        self._cache = NOTHING_KEPT
         # What it will say is to be done for the disk.
         self.pending_disk_work: list[Callable[[], str | None]] = []
         self._timings = timings
@@ -215,6 +218,7 @@ class ScriptedEngine:
         for row in tuple(self._rows):
             self._drop(row)
         self._device.free(self._weights_bytes)
+        self._cache = NOTHING_KEPT
         self.closed = True
 
     # ---- what tests read -------------------------------------------------------------

@@ -207,12 +207,12 @@ class Histories(RuleBasedStateMachine):
         self.apply(self.residency.died(model, self.now, respawn=respawn))
         assert not self.world.held(model) or self.world.ready(model)
 
-    @rule(model=models, size=st.integers(0, 70))
+    @rule(model=models, size=st.integers(1, 70))
     def measure(self, model: str, size: int) -> None:
         if self.world.ready(model):
             self.world.memory[model] = size
         # While it loads, a measurement below the estimate says nothing yet.
-        told = 0 if model in self.world.loading else size
+        told = 1 if model in self.world.loading else size
         self.apply(self.residency.measured(model, told, self.now))
 
     # ---- orders by hand ----------------------------------------------------------------------

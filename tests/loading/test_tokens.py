@@ -235,7 +235,7 @@ def test_tokens_are_taken_as_they_are(tokenizer_with: Any) -> None:
 @pytest.mark.parametrize("wrong", [-1, 10_000])
 def test_a_token_outside_the_vocabulary_is_named(tokenizer_with: Any, wrong: int) -> None:
     error = refusal(tokenizer_with(), Prompt(tokens=(1, wrong, 2)))
-    assert (error.code, error.info.param) == (Code.INVALID_TOKEN_ID, "prompt")
+    assert (error.code, error.info.param) == (Code.INVALID_TOKEN_ID, "prompt[1]")
     assert str(wrong) in error.info.message
 
 
