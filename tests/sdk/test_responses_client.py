@@ -200,7 +200,13 @@ def test_a_refusal_is_an_error_of_the_clients_own_h6_i4_k1(
 
 
 @pytest.mark.parametrize(
-    "path", sorted(BODIES.glob("responses-*.json")), ids=lambda path: path.stem
+    "path",
+    [
+        # Thousands of tokens each; one of them is enough for every change.
+        pytest.param(path, marks=[pytest.mark.slow] if "codex-tool" in path.stem else [])
+        for path in sorted(BODIES.glob("responses-*.json"))
+    ],
+    ids=lambda path: path.stem,
 )
 def test_what_coding_agents_send_is_taken_as_it_is_o6(served: Serving, path: Path) -> None:
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
