@@ -13,7 +13,6 @@ from headrace.http.wire.openai_fields import (
     COMPLETION_WITHOUT_EFFECT,
     STREAM_OPTIONS,
 )
-from headrace.http.wire.openai_tools import MODES, WORDS
 from headrace.http.wire.rules import Schema, any_of, properties
 from headrace.http.wire.sampling import RULES as SAMPLING
 from headrace.http.wire.schema_parts import (
@@ -29,7 +28,7 @@ from headrace.http.wire.schema_parts import (
 from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.stops import MOST_STOPS
 from headrace.http.wire.thinking import RULES as THINKING
-from headrace.http.wire.tools import NAME_PATTERN
+from headrace.http.wire.tools import MODES, NAME_PATTERN, WORDS
 
 IDS: Schema = {
     "type": "array",

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from headrace.http.wire.fields import Fields, as_choice, unsupported, wrong_type
+from headrace.http.wire.fields import Fields, as_choice, unsupported
 from headrace.http.wire.rules import OBJECT
-from headrace.http.wire.tools import impossible, read_name, use_of
-from headrace.runtime.contracts import Tool, ToolChoice, ToolUse
-
-# A choice, and the names that it is narrowed to.
-Chosen: TypeAlias = tuple[ToolChoice, tuple[str, ...]]
-
-WORDS: dict[str, ToolChoice] = {"none": "none", "auto": "auto", "required": "required"}
-MODES: dict[str, ToolChoice] = {"auto": "auto", "required": "required"}
+from headrace.http.wire.tools import MODES, Chosen, impossible, read_choice, read_name, use_of
+from headrace.runtime.contracts import Tool, ToolUse
 
 
 def read_tool_use(fields: Fields) -> ToolUse | None:
@@ -23,8 +15,8 @@ def read_tool_use(fields: Fields) -> ToolUse | None:
         tool = _tool(item, tools)
         tools[tool.name] = tool
     parallel = fields.boolean("parallel_tool_calls")
-    choice, named = _choice(fields)
     path = fields.path("tool_choice")
+    choice, named = read_choice(fields, lambda chosen: _chosen(chosen, path))
     return use_of(tuple(tools.values()), choice, named, parallel=parallel is not False, path=path)
 
 
@@ -38,19 +30,6 @@ def _tool(item: Fields, taken: dict[str, Tool]) -> Tool:
         description=function.text("description"),
         strict=function.boolean("strict") or False,
     )
-
-
-def _choice(fields: Fields) -> Chosen:
-    value, path = fields.value("tool_choice"), fields.path("tool_choice")
-    if value is None:
-        return "auto", ()
-    if isinstance(value, str):
-        if value not in WORDS:
-            raise impossible(path, f"must be one of {', '.join(WORDS)}, or an object")
-        return WORDS[value], ()
-    if not isinstance(value, dict):
-        raise wrong_type(path, "a string or an object")
-    return _chosen(Fields(value, path), path)
 
 
 def _chosen(chosen: Fields, path: str) -> Chosen:

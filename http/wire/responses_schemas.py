@@ -14,7 +14,7 @@ from headrace.http.wire.responses_fields import (
     STREAM_OPTIONS,
     WITHOUT_EFFECT,
 )
-from headrace.http.wire.responses_tools import MODES, OWN, SYNTAXES, WORDS
+from headrace.http.wire.responses_tools import OWN, SYNTAXES
 from headrace.http.wire.rules import Schema, any_of, properties
 from headrace.http.wire.sampling import RULES as SAMPLING
 from headrace.http.wire.schema_parts import (
@@ -30,7 +30,7 @@ from headrace.http.wire.schema_parts import (
 )
 from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.stops import MOST_STOPS
-from headrace.http.wire.tools import NAME_PATTERN
+from headrace.http.wire.tools import MODES, NAME_PATTERN, WORDS
 
 OBJECT: Schema = {"type": "object"}
 NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}

@@ -11,14 +11,12 @@ from typing import Any
 
 import attrs
 
-from headrace.http.wire.fields import Fields, as_choice, wrong_type
+from headrace.http.wire.fields import Fields, as_choice
 from headrace.http.wire.responses_items import CUSTOM_INPUT
 from headrace.http.wire.rules import OBJECT
-from headrace.http.wire.tools import impossible, read_name, use_of
-from headrace.runtime.contracts import Tool, ToolChoice, ToolUse, Warning_
+from headrace.http.wire.tools import MODES, Chosen, impossible, read_choice, read_name, use_of
+from headrace.runtime.contracts import Tool, ToolUse, Warning_
 
-WORDS: dict[str, ToolChoice] = {"none": "none", "auto": "auto", "required": "required"}
-MODES: dict[str, ToolChoice] = {"auto": "auto", "required": "required"}
 OWN = ("function", "custom")
 SYNTAXES = ("lark", "regex")
 
@@ -55,9 +53,9 @@ def read_tools(fields: Fields) -> Tools:
     reading = _Reading()
     for item in fields.each("tools"):
         _read(reading, item)
-    choice, named = _choice(fields, reading.offered)
-    parallel = fields.boolean("parallel_tool_calls") is not False
     path = fields.path("tool_choice")
+    choice, named = read_choice(fields, lambda chosen: _chosen(chosen, path, reading.offered))
+    parallel = fields.boolean("parallel_tool_calls") is not False
     use = use_of(tuple(reading.tools.values()), choice, named, parallel=parallel, path=path)
     return Tools(use, reading.offered, tuple(reading.warnings))
 
@@ -126,17 +124,7 @@ def _custom(item: Fields, reading: _Reading) -> Tool:
     )
 
 
-def _choice(fields: Fields, offered: Mapping[str, Offered]) -> tuple[ToolChoice, tuple[str, ...]]:
-    value, path = fields.value("tool_choice"), fields.path("tool_choice")
-    if value is None:
-        return "auto", ()
-    if isinstance(value, str):
-        if value not in WORDS:
-            raise impossible(path, f"must be one of {', '.join(WORDS)}, or an object")
-        return WORDS[value], ()
-    if not isinstance(value, dict):
-        raise wrong_type(path, "a string or an object")
-    chosen = Fields(value, path)
+def _chosen(chosen: Fields, path: str, offered: Mapping[str, Offered]) -> Chosen:
     kind = chosen.required_text("type")
     if kind in OWN:
         return "required", (_named(chosen, offered),)

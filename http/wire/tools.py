@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
-from headrace.http.wire.fields import Fields, wrong_value
+from headrace.http.wire.fields import Fields, wrong_type, wrong_value
 from headrace.runtime.contracts import Tool, ToolChoice, ToolUse
 from headrace.runtime.errors import Code, RequestError
 
 NAME_PATTERN = "[A-Za-z0-9_.-]{1,128}"
+
+# A choice, and the names that it is narrowed to.
+Chosen: TypeAlias = tuple[ToolChoice, tuple[str, ...]]
+
+# What OpenAI's protocols call a choice that is one word, and one among the tools that are allowed.
+WORDS: dict[str, ToolChoice] = {"none": "none", "auto": "auto", "required": "required"}
+MODES: dict[str, ToolChoice] = {"auto": "auto", "required": "required"}
 
 _name = re.compile(NAME_PATTERN)
 
@@ -41,6 +49,20 @@ def use_of(
         if name not in known:
             raise impossible(path, f"names {name[:128]!r}, which is none of the tools")
     return ToolUse(tools, choice, named, parallel) if tools else None
+
+
+def read_choice(fields: Fields, of_object: Callable[[Fields], Chosen]) -> Chosen:
+    """`tool_choice` as OpenAI's protocols have it: a word, or an object that `of_object` reads."""
+    value, path = fields.value("tool_choice"), fields.path("tool_choice")
+    if value is None:
+        return "auto", ()
+    if isinstance(value, str):
+        if value not in WORDS:
+            raise impossible(path, f"must be one of {', '.join(WORDS)}, or an object")
+        return WORDS[value], ()
+    if not isinstance(value, dict):
+        raise wrong_type(path, "a string or an object")
+    return of_object(Fields(value, path))
 
 
 def impossible(path: str, rule: str) -> RequestError:
