@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from types import TracebackType
 
 import trio
-from quart.wrappers.response import ResponseBody
 
+from headrace.http.pulled import PulledBody
 from headrace.http.wire.frames import KEEP_ALIVE
 
 
@@ -53,28 +52,13 @@ class Followed:
         return self.frames[count:]
 
 
-class Following(ResponseBody):
+class Following(PulledBody):
     """One reader of such a stream. Its leaving ends nothing."""
 
     def __init__(self, followed: Followed, begin: int, silence_seconds: float) -> None:
         self._followed = followed
         self._place = begin
         self._silence_seconds = silence_seconds or math.inf
-
-    async def __aenter__(self) -> Following:
-        await trio.lowlevel.checkpoint()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def __aiter__(self) -> Following:
-        return self
 
     async def __anext__(self) -> bytes:
         with trio.move_on_after(self._silence_seconds):

@@ -1,21 +1,16 @@
-"""An event stream as the body of a response: an object that is pulled, not a generator.
-
-A generator would keep its clean-up for whoever closes it, in whatever task that is; here there
-is nothing to close, because the request's scope belongs to the exchange.
-"""
+"""An event stream as the body of a response. The request's scope belongs to the exchange."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 
 import trio
 from quart import Response
-from quart.wrappers.response import ResponseBody
 
 from headrace.http.exchange import Exchange
+from headrace.http.pulled import PulledBody
 from headrace.http.several import open_work
 from headrace.http.wire.answer import warnings_of
 from headrace.http.wire.asking import Answerable, Asked, SoFar, StreamWriter
@@ -30,7 +25,7 @@ logger = logging.getLogger(__name__)
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
-class EventStream(ResponseBody):
+class EventStream(PulledBody):
     """Pulls the events of a request's work and gives their frames, with signs of life in silence.
 
     `silence_seconds` is the longest time without a byte; `math.inf` turns the signs off.
@@ -78,22 +73,6 @@ class EventStream(ResponseBody):
                 committed = committed or not isinstance(event, Accepted)
 
     # ---- the body --------------------------------------------------------------------------
-
-    async def __aenter__(self) -> EventStream:
-        await trio.lowlevel.checkpoint()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Nothing to do: the request's scope is left with its exchange."""
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def __aiter__(self) -> EventStream:
-        return self
 
     async def __anext__(self) -> bytes:
         deadline = trio.current_time() + self._silence_seconds
