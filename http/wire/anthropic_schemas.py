@@ -17,6 +17,7 @@ from headrace.http.wire.rules import Schema, any_of, properties
 from headrace.http.wire.sampling import RULES as SAMPLING
 from headrace.http.wire.schema_parts import (
     BOOLEAN,
+    OBJECT,
     STRING,
     STRINGS,
     TEXT_OR_NULL,
@@ -30,7 +31,6 @@ from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.stops import MOST_STOPS
 from headrace.http.wire.tools import NAME_PATTERN
 
-OBJECT: Schema = {"type": "object"}
 TEXT_BLOCK: Schema = object_of(["type", "text"], type={"const": "text"}, text=STRING)
 TEXTS: Schema = any_of(STRING, list_of(TEXT_BLOCK))
 IMAGE: Schema = object_of(

@@ -90,12 +90,16 @@ def _format(fields: Fields) -> Iterator[Constraint]:
     if kind == "json_object":
         yield Constraint("json_object", param=fields.path("response_format"))
     if kind == "json_schema":
-        described = wanted.required_object("json_schema")
-        described.required_text("name")
-        described.text("description")
-        described.boolean("strict")
-        schema = OBJECT.read(described.required("schema"), described.path("schema"))
-        yield Constraint("json_schema", schema, param=described.path("schema"))
+        yield named_schema(wanted.required_object("json_schema"))
+
+
+def named_schema(described: Fields) -> Constraint:
+    """A schema with its name, as OpenAI's protocols have it. Raises `RequestError`."""
+    described.required_text("name")
+    described.text("description")
+    described.boolean("strict")
+    schema = OBJECT.read(described.required("schema"), described.path("schema"))
+    return Constraint("json_schema", schema, param=described.path("schema"))
 
 
 def _members(fields: Fields | None, prefix: str) -> Iterator[Constraint]:

@@ -6,7 +6,7 @@ The formulas are those of wire contract 9.3. Probabilities sum to 1 before they 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,8 +16,12 @@ from headrace.http.wire.fields import Fields, as_text, wrong_type
 from headrace.http.wire.rules import Rule, only
 from headrace.http.wire.sampling import RULES as SAMPLING
 from headrace.http.wire.shared_fields import check
+from headrace.runtime.readings import Question
 
 DECIMALS = 6
+
+# Probabilities to the answer to one question.
+Teller = Callable[[Sequence[float]], dict[str, Any]]
 
 # Nothing is drawn and nothing is streamed, so nobody may think that it was.
 REFUSED: dict[str, Rule] = {
@@ -26,6 +30,14 @@ REFUSED: dict[str, Rule] = {
     "tools": only(None),
     "max_tokens": only(None),
 }
+
+
+@attrs.frozen
+class Asking:
+    """One question in the words of the core, and how its answer is told."""
+
+    question: Question
+    tell: Teller
 
 
 @attrs.frozen

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 
 from headrace.http.wire.asking import Stamp
 from headrace.http.wire.decided import (
+    Asking,
     DecisionRules,
+    Teller,
     check_refused,
     choice_confidence,
     described,
@@ -31,14 +33,6 @@ MOST_CHOICES, MOST_LEVELS = 255, 10
 RULES: dict[str, Rule] = {"model": TEXT, "prompt_cache_key": TEXT, "safety_identifier": TEXT}
 # How each type of question is called among the settings.
 KINDS = {"predicate": "noul", "choice": "choice", "score": "score"}
-
-Teller = Callable[[Sequence[float]], dict[str, Any]]
-
-
-@attrs.frozen
-class Asking:
-    question: Question
-    tell: Teller
 
 
 @attrs.frozen

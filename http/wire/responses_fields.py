@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from headrace.http.wire.constraints import FORMATS, guided, sole
+from headrace.http.wire.constraints import FORMATS, guided, named_schema, sole
 from headrace.http.wire.fields import Fields, as_array, as_choice
 from headrace.http.wire.rules import BOOLEAN, OBJECT, TEXT, Rule, choice, count, only, read_all
 from headrace.http.wire.thinking import EFFORTS, TEMPLATE_ARGS, TemplateArgs
@@ -122,11 +122,7 @@ def _format(fields: Fields) -> Iterator[Constraint]:
     if kind == "json_object":
         yield Constraint("json_object", param=text.path("format"))
     if kind == "json_schema":
-        wanted.required_text("name")
-        wanted.text("description")
-        wanted.boolean("strict")
-        schema = OBJECT.read(wanted.required("schema"), wanted.path("schema"))
-        yield Constraint("json_schema", schema, param=wanted.path("schema"))
+        yield named_schema(wanted)
 
 
 def text_config(body: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headrace.http.wire.rules import Schema, any_of, properties
 from headrace.http.wire.sampling import RULES as SAMPLING
 from headrace.http.wire.schema_parts import (
     BOOLEAN,
+    OBJECT,
     STRING,
     STRINGS,
     TEXT_OR_NULL,
@@ -32,7 +33,6 @@ from headrace.http.wire.shared_fields import AFFINITY
 from headrace.http.wire.stops import MOST_STOPS
 from headrace.http.wire.tools import MODES, NAME_PATTERN, WORDS
 
-OBJECT: Schema = {"type": "object"}
 NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 
 PART: Schema = any_of(

@@ -6,6 +6,7 @@ from headrace.http.wire.rules import Schema, nullable
 
 STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
+OBJECT: Schema = {"type": "object"}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 STRINGS: Schema = {"type": "array", "items": STRING}
 WARNINGS: Schema = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 
 from headrace.http.wire.asking import Stamp
 from headrace.http.wire.decided import (
+    Asking,
     DecisionRules,
+    Teller,
     as_shown,
     check_refused,
     choice_confidence,
@@ -28,17 +30,6 @@ from headrace.runtime.readings import DecisionRequest, Question
 NAME_CHARACTERS = 128
 MOST_LABELS, MOST_LEVELS = 255, 32
 MEMBERS = {"type", "instructions", "criteria"}
-
-# Probabilities to the answer to one question.
-Teller = Callable[[Sequence[float]], dict[str, Any]]
-
-
-@attrs.frozen
-class Asking:
-    """One question in the words of the core, and how its answer is told."""
-
-    question: Question
-    tell: Teller
 
 
 @attrs.frozen
