@@ -180,7 +180,7 @@ def main() -> None:
         rows = ("--max-rows", "2", "--model-budget-bytes", str(budget), "--debug-trace")
         with served(str(first), *common, *rows) as server:
             # A connection of its own for the thread that watches.
-            other = Served(server.port, server.process)
+            other = Served(server.process, server.port, server.log)
             held = measure(server, other, models, options)
         verdict(held)
 

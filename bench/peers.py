@@ -31,7 +31,9 @@ import trio
 from _second import default_folder
 from _talk import Said, ask
 from cancel import prompt
-from served import MISLEADING, START_SECONDS, free_port, stop, verdict
+from served import free_port, verdict
+
+from headrace.runtime.testing.serving import MISLEADING, START_SECONDS, stop
 
 # mlx-lm's server with the BLAS that ours has.
 MLX_LM = (

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import re
 import signal
 import socket
 import subprocess
@@ -21,36 +19,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 300.0
-# Some hosts set the first two for another processor; they choose slower kernels. With the last a
-# server compiles all its modules at each start, as no installation does.
-MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
+from headrace.runtime.testing.serving import START_SECONDS, Serving, start, stop
+
 LOG_LINES = 20
 
 
-class Served:
-    """A running server: its port, its process, and what it says of itself."""
+class Served(Serving):
+    """A running server that is looked at on one connection, as looks are to disturb little."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
-        self.port = port
-        self.process = process
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        super().__init__(process, port, log)
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def get(self, path: str) -> bytes:
         self._connection.request("GET", path)
         return self._connection.getresponse().read()
-
-    def get_json(self, path: str) -> Any:
-        return json.loads(self.get(path))
-
-    def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric's samples that have these labels."""
-        total = 0.0
-        for line in self.get("/metrics").decode().splitlines():
-            match = re.fullmatch(rf"{name}(?:\{{(.*)\}})? (\S+)", line)
-            if match and all(f'{k}="{v}"' in (match[1] or "") for k, v in labels.items()):
-                total += float(match[2])
-        return total
 
     def idle(self) -> bool:
         return self.metric("headrace_requests_in_flight") == 0
@@ -64,25 +47,6 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start(
-    model: str | None, port: int, *options: str, output: Any = subprocess.DEVNULL
-) -> subprocess.Popen[bytes]:
-    """`headrace serve`, which may not listen yet. Its output goes to `output`, a file."""
-    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
-    argv += ["--port", str(port), *options]
-    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
-    return subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(timeout=60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 @contextlib.contextmanager
 def served(model: str | None, *options: str) -> Iterator[Served]:
     """`headrace serve` on a free port, ready for requests; stopped on the way out."""
@@ -94,7 +58,7 @@ def served(model: str | None, *options: str) -> Iterator[Served]:
         with log.open("wb") as output:
             process = start(model, port, *options, output=output)
         try:
-            server = Served(port, process)
+            server = Served(process, port, log)
             wait_ready(server)
             yield server
         except BaseException:

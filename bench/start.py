@@ -20,9 +20,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from served import free_port, start, stop, verdict
+from served import free_port, verdict
 
 from headrace.actors.library import DEFAULT_MODEL
+from headrace.runtime.testing.serving import start, stop
 
 LIMIT_SECONDS = 1.0
 LOOK_SECONDS = 0.001

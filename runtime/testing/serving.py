@@ -21,8 +21,9 @@ START_SECONDS = 300.0
 # More than what a server gives its requests to end, which is its setting of that name.
 STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.02
-# Some hosts set these for another processor; they choose slower kernels.
-MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+# Some hosts set the first two for another processor; they choose slower kernels. With the last a
+# server compiles all its modules at each start, as no installation does.
+MISLEADING = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE")
 
 _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
@@ -84,18 +85,33 @@ def serving(*options: str, model: str | None = None) -> Iterator[Serving]:
 
     It listens, and its first model may still be loading: a request waits for that.
     """
-    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
-    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
     with tempfile.TemporaryDirectory(prefix="headrace-serving-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
-            process = subprocess.Popen(
-                [*argv, "--port", "0", *options], stdout=sink, stderr=sink, env=environment
-            )
+            process = start(model, 0, *options, output=sink)
         try:
             yield Serving(process, _port(process, log), log)
         finally:
-            _stop(process)
+            stop(process)
+
+
+def start(
+    model: str | None, port: int, *options: str, output: Any = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """`headrace serve`, which may not listen yet. Its output goes to `output`, a file."""
+    argv = [sys.executable, "-m", "headrace.http", "serve", *([model] if model else [])]
+    argv += ["--port", str(port), *options]
+    environment = {name: value for name, value in os.environ.items() if name not in MISLEADING}
+    return subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> int:
@@ -106,12 +122,3 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
             raise RuntimeError("the server did not start:\n" + log.read_text(encoding="utf-8"))
         time.sleep(LOOK_SECONDS)
     return int(found[1])
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
