@@ -24,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 import attrs
-from served import Served, served
+from served import Served, served, verdict
 
 CLEAR = {200, 400, 429, 503}
 LOOK_SECONDS = 0.25
@@ -102,7 +102,7 @@ def client(port: int, numbers: list[int], tally: Counter[str]) -> None:
         tally[ask(port, body(draw), draw.uniform(0.05, 4.0) if leaves else None)] += 1
 
 
-def measure(server: Served, options: argparse.Namespace) -> bool:
+def measure(server: Served, options: argparse.Namespace) -> dict[str, bool]:
     worker = server.get_json("/engine")["workers"][0]["pid"]
     numbers, tally, looks = list(range(options.requests)), Counter[str](), Looks()
     arguments = (server.port, numbers, tally)
@@ -125,7 +125,7 @@ def report(
     looks: Looks,
     tally: Counter[str],
     seconds: float,
-) -> bool:
+) -> dict[str, bool]:
     end = server.get_json("/stats")["ledger"]
     half = looks.rss[len(looks.rss) // 2 :]
     third = max(1, len(half) // 3)
@@ -140,14 +140,14 @@ def report(
     left = {name: end[name] for name in ("kv_bytes", "kv_reserved_bytes", "prefill_bytes")}
     print(f"at the end: {left}")
     clear = {str(status) for status in CLEAR} | {"hung up"}
-    return (
-        not any(left.values())
-        and not looks.negative
-        and max(map(abs, looks.apart)) <= options.bound
-        and looks.most_bytes <= ceiling
-        and last <= first * (1 + RSS_SHARE)
-        and set(tally) <= clear
-    )
+    return {
+        "nothing is left at the end": not any(left.values()),
+        "no account is ever negative": not looks.negative,
+        "predicted is near measured": max(map(abs, looks.apart)) <= options.bound,
+        "what is measured stays below the ceiling": looks.most_bytes <= ceiling,
+        "resident memory is flat": last <= first * (1 + RSS_SHARE),
+        "every call has a clear end": set(tally) <= clear,
+    }
 
 
 def suspensions(server: Served) -> list[object]:
@@ -164,9 +164,8 @@ def main() -> None:
     options = parser.parse_args()
     ceiling = str(options.ceiling_mb * 10**6)
     with served(None, "--memory-budget-bytes", ceiling, "--debug-trace") as server:
-        good = measure(server, options)
-    print("ok" if good else "off")
-    raise SystemExit(not good)
+        claims = measure(server, options)
+    verdict(claims)
 
 
 if __name__ == "__main__":
