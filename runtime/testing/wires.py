@@ -37,6 +37,17 @@ def frames(text: str) -> list[str]:
     return [frame.removeprefix("data: ") for frame in listed]
 
 
+def named_frames(text: str) -> list[dict[str, Any]]:
+    """The JSON of every frame of a stream whose frames name their event twice."""
+    found = []
+    for frame in text.removesuffix("\n\n").split("\n\n"):
+        name, data = frame.split("\n")
+        value: dict[str, Any] = json.loads(data.removeprefix("data: "))
+        assert name == f"event: {value['type']}"
+        found.append(value)
+    return found
+
+
 def chunks(text: str) -> list[dict[str, Any]]:
     """The JSON of every frame but `[DONE]`, which may only be the last."""
     data = frames(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ from headrace.runtime.contracts import (
 )
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.testing.runs import ACCEPTED, merging, runs
-from headrace.runtime.testing.wires import complete, streamed
+from headrace.runtime.testing.wires import complete, named_frames, streamed
 
 STAMP = Stamp("req_1", "0123456789abcdef" * 2, seed=7, created=1760000000)
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -41,17 +40,6 @@ CLAMPED = Warning_("max_tokens_clamped", "the cap is 50 tokens", "max_tokens")
 def asked(**fields: Any) -> AskedMessage:
     body = {"max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
     return anthropic_messages.parse(body | fields, STAMP)
-
-
-def read(text: str) -> list[dict[str, Any]]:
-    """The data of each frame, which names its event twice."""
-    found = []
-    for frame in text.removesuffix("\n\n").split("\n\n"):
-        name, data = frame.split("\n")
-        value = json.loads(data.removeprefix("data: "))
-        assert name == f"event: {value['type']}"
-        found.append(value)
-    return found
 
 
 def put_together(events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -70,7 +58,7 @@ def put_together(events: list[dict[str, Any]]) -> dict[str, Any]:
 @given(st.data())
 def test_a_stream_is_the_plain_answer_and_both_are_the_clients_l4_m1(data: st.DataObject) -> None:
     run = data.draw(runs())
-    seen = read(streamed(asked(), data.draw(merging(run))))
+    seen = named_frames(streamed(asked(), data.draw(merging(run))))
     whole = complete(asked(), data.draw(merging(run)))
     Message.model_validate(whole, strict=True)
     joined = put_together(seen)
@@ -119,7 +107,7 @@ def test_a_whole_stream_to_the_frame_l1_l2() -> None:
         ChoiceEnded("tool_calls"),
         Finished("tool_calls", Usage(9, 12, cached_tokens=4, reasoning_tokens=2)),
     ]
-    events = read(streamed(asked(), run))
+    events = named_frames(streamed(asked(), run))
     short = [
         (e["type"], e.get("index"), e.get("delta", {}).get("partial_json")) for e in events[2:]
     ]
@@ -178,7 +166,7 @@ def test_why_it_ended_h7(ended: ChoiceEnded, accepted: Accepted, used: int, expe
     run: list[Event] = [accepted, Delta("Hi"), ended, Finished(ended.reason, Usage(9, used))]
     whole = complete(asked(), run)
     assert (whole["stop_reason"], whole["stop_sequence"]) == expected
-    delta = read(streamed(asked(), run))[-2]["delta"]
+    delta = named_frames(streamed(asked(), run))[-2]["delta"]
     assert (delta["stop_reason"], delta["stop_sequence"]) == expected
 
 
@@ -193,7 +181,7 @@ def test_a_call_that_was_cut_keeps_what_there_is_of_it_l5() -> None:
     whole = complete(asked(), run)
     assert whole["content"][0]["input"] == {"_raw": '{"a": "x'}
     assert whole["stop_reason"] == "max_tokens"
-    assert well_formed(read(streamed(asked(), run)))
+    assert well_formed(named_frames(streamed(asked(), run)))
 
 
 @pytest.mark.parametrize("cap", [0, 50])
@@ -201,7 +189,7 @@ def test_an_answer_without_words_has_one_empty_block_if_it_was_to_speak(cap: int
     run: list[Event] = [ACCEPTED, ChoiceEnded("length"), Finished("length", Usage(9, 0))]
     one = complete(asked(max_tokens=cap), run)
     assert [block["text"] for block in one["content"]] == ([""] if cap else [])
-    starts = [e for e in read(streamed(asked(max_tokens=cap), run)) if "content_block" in e]
+    starts = [e for e in named_frames(streamed(asked(max_tokens=cap), run)) if "content_block" in e]
     assert len(starts) == len(one["content"])
 
 
@@ -226,14 +214,14 @@ class TestWaiting:
 
     def test_a_stream_begins_with_its_count_as_soon_as_it_has_one_o2_h5(self) -> None:
         stream = asked().stream()
-        first = read(stream.sign_of_life(SoFar("m", 9)).decode())
+        first = named_frames(stream.sign_of_life(SoFar("m", 9)).decode())
         assert [event["type"] for event in first] == ["message_start", "ping"]
         assert first[0]["message"]["usage"]["input_tokens"] == 9
-        assert read(stream.sign_of_life(SoFar("m", 9)).decode()) == [{"type": "ping"}]
+        assert named_frames(stream.sign_of_life(SoFar("m", 9)).decode()) == [{"type": "ping"}]
         # What is only known later comes with the end.
         assert stream.feed(Accepted("m", 9, 50, "fp", (CLAMPED,))) == []
         rest: list[Event] = [Delta("Hi"), ChoiceEnded("stop"), Finished("stop", Usage(9, 1))]
-        end = read(b"".join(f for event in rest for f in stream.feed(event)).decode())
+        end = named_frames(b"".join(f for event in rest for f in stream.feed(event)).decode())
         assert [w["code"] for w in end[-2]["warnings"]] == ["max_tokens_clamped"]
 
     def test_warnings_stand_in_the_first_message(self) -> None:
@@ -243,7 +231,7 @@ class TestWaiting:
             ChoiceEnded("stop"),
             Finished("stop", Usage(9, 1)),
         ]
-        events = read(streamed(asked(), run))
+        events = named_frames(streamed(asked(), run))
         assert events[0]["message"]["warnings"][0]["code"] == "max_tokens_clamped"
         assert "warnings" not in events[-2]
         assert complete(asked(), run)["warnings"] == events[0]["message"]["warnings"]
@@ -251,7 +239,7 @@ class TestWaiting:
 
 def test_a_failure_is_the_last_frame_b1() -> None:
     error = ErrorInfo(Code.ENGINE_UNAVAILABLE, "The engine died.")
-    events = read(streamed(asked(), [ACCEPTED, Delta("Hi"), Failed(error)]))
+    events = named_frames(streamed(asked(), [ACCEPTED, Delta("Hi"), Failed(error)]))
     assert [event["type"] for event in events[-2:]] == ["content_block_delta", "error"]
     assert events[-1]["error"]["type"] == "api_error"
     assert events[-1]["request_id"] == "req_1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ from headrace.runtime.contracts import (
 )
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.testing.runs import ACCEPTED, merging, runs
-from headrace.runtime.testing.wires import complete, streamed
+from headrace.runtime.testing.wires import complete, named_frames, streamed
 
 STAMP = Stamp("req_1", "0123456789abcdef" * 2, seed=7, created=1760000000)
 KNOWN = Known(clock=lambda: 1760000009.5)
@@ -44,14 +43,9 @@ def asked(**fields: Any) -> AskedResponse:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """The data of each frame, which names its event twice and has the next number."""
-    found: list[dict[str, Any]] = []
-    for frame in text.removesuffix("\n\n").split("\n\n"):
-        name, data = frame.split("\n")
-        value = json.loads(data.removeprefix("data: "))
-        assert name == f"event: {value['type']}"
-        assert value["sequence_number"] == len(found)
-        found.append(value)
+    """The data of each frame, which has the next number."""
+    found = named_frames(text)
+    assert [value["sequence_number"] for value in found] == list(range(len(found)))
     return found
 
 
