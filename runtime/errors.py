@@ -21,6 +21,8 @@ class Code(enum.StrEnum):
     below the edge knows a status.
     """
 
+    INVALID_HTTP = "invalid_http"
+    HEAD_TOO_LARGE = "head_too_large"
     INVALID_JSON = "invalid_json"
     INVALID_TYPE = "invalid_type"
     INVALID_VALUE = "invalid_value"

@@ -47,6 +47,7 @@ _BROKEN = Condition(500, "server_error", "api_error")
 _NOT_BUILT = Condition(501, "not_implemented", "api_error", final=True)
 
 CONDITIONS: dict[Code, Condition] = {
+    Code.INVALID_HTTP: _INVALID_FIELD,
     Code.INVALID_JSON: _INVALID_FIELD,
     Code.INVALID_TYPE: _INVALID_FIELD,
     Code.INVALID_VALUE: _INVALID_FIELD,
@@ -90,6 +91,7 @@ CONDITIONS: dict[Code, Condition] = {
     Code.BODY_TOO_LARGE: Condition(413, INVALID, "request_too_large"),
     Code.UNSUPPORTED_MEDIA_TYPE: _MEDIA_TYPE,
     Code.UNSUPPORTED_ENCODING: _MEDIA_TYPE,
+    Code.HEAD_TOO_LARGE: Condition(431),
     Code.QUEUE_FULL: Condition(429, "resource_admission", "rate_limit_error", retry=True),
     Code.REQUEST_CANCELLED: Condition(499, "request_cancelled"),
     Code.GENERATION_FAILED: _BROKEN,
