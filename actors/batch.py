@@ -71,8 +71,8 @@ class Batch:
         """Drop rows with their KV, and answer with what goes on from where they stand."""
         led = {sibling for row in rows if row in self._waiting for sibling in self._siblings[row]}
         found = [self._engine.suspend(row) for row in rows if row not in led]
-        self.leave(rows)
-        return [spec for spec in found if spec is not None], self.held()
+        held = self.leave(rows)
+        return [spec for spec in found if spec is not None], held
 
     def limit_cache(self, max_bytes: int) -> Held:
         """What is kept for rows that begin alike may take so much. Answers what is left."""

@@ -215,9 +215,7 @@ class Model:
     async def _let_leave(self) -> None:
         leaving, self._leaving = self._leaving, []
         numbers = [choice.number for _, choice in leaving]
-        held = await self._on_engine(self._batch.leave, numbers)
-        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
-        self._saving.take(held.disk_work)
+        self._note(await self._on_engine(self._batch.leave, numbers))
         self._rations.leave(numbers)
         for number in numbers:
             del self._running[number]
@@ -226,6 +224,10 @@ class Model:
                 self._end(row)
         if not self._running:
             await self._measure()
+
+    def _note(self, held: Held) -> None:
+        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        self._saving.take(held.disk_work)
 
     def _in_engine(self, row: BatchRow) -> bool:
         return any(choice.number in self._running for choice in row.choices)
@@ -269,7 +271,7 @@ class Model:
         """The request gives up its rows, and goes on from where they stand when it can."""
         row = claim.row
         specs, held = await self._on_engine(self._batch.suspend, sorted(claim.numbers))
-        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        self._note(held)
         if row.over:  # cancelled meanwhile: it leaves as any other
             return
         fresh = {number: next(self._row_numbers) for number in sorted(claim.numbers)}
@@ -310,10 +312,9 @@ class Model:
 
     def _after(self, turn: Turn, held: Held) -> None:
         result = turn.result
+        self._note(held)
         self._figures = attrs.evolve(
             self._figures,
-            kv_bytes=held.kv_bytes,
-            cache=held.cache,
             decoded_tokens=self._figures.decoded_tokens + len(result.tokens),
             prompt_tokens=self._figures.prompt_tokens + result.prefilled,
             step=turn.kind,

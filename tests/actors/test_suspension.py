@@ -289,3 +289,22 @@ async def two_crowded_models(choices: Choices) -> None:
 def test_two_models_in_little_memory(seeds: range) -> None:
     explored = explore(two_crowded_models, seeds[:12])
     assert explored.schedules == len(seeds[:12])
+
+
+async def test_what_a_suspended_row_leaves_for_the_disk_is_done(autojump_clock: MockClock) -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        done.append("written")
+
+    async with short_of_memory(200) as scene, trio.open_nursery() as nursery:
+        for name in ("abc", "def"):
+            nursery.start_soon(ask, scene.runtime, asking(name, max_tokens=120))
+        await trio.sleep(0.1)
+        scene.engine.pending_disk_work.append(work)
+        while not scene.runtime.trace.events("row.suspended"):
+            await trio.sleep(0.01)
+        # Nobody has left, which would have had it done too.
+        assert scene.runtime.statistics().requests_in_flight == 2
+        await wait_all_tasks_blocked()
+        assert done == ["written"]
