@@ -147,8 +147,7 @@ class Model:
         return self._figures.cache.bytes > limit_bytes != self._batch.cache_bytes
 
     async def _keep_less(self) -> None:
-        held = await self._on_engine(self._batch.limit_cache, self._rations.cache_limit_bytes)
-        self._figures = attrs.evolve(self._figures, cache=held.cache)
+        self._note(await self._on_engine(self._batch.limit_cache, self._rations.cache_limit_bytes))
 
     async def _wait(self, until: float = math.inf) -> None:
         """Until something has come that may change what can be done."""
@@ -295,7 +294,8 @@ class Model:
         turn, held = await self._on_engine(self._run_step, specs, forced, cache_bytes)
         if turn.kind == "decode":
             self._rations.stepped()
-        self._after(turn, held)
+        self._note(held)
+        self._after(turn)
         if trio.current_time() >= self._measured_at + MEASURE_SECONDS:
             await self._measure()
 
@@ -310,9 +310,8 @@ class Model:
             return await self._threads.engine.run(fn, *args)
         raise EngineHung(self._loaded.info.id)
 
-    def _after(self, turn: Turn, held: Held) -> None:
+    def _after(self, turn: Turn) -> None:
         result = turn.result
-        self._note(held)
         self._figures = attrs.evolve(
             self._figures,
             decoded_tokens=self._figures.decoded_tokens + len(result.tokens),

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from headrace.actors.catalogue import Look, Shelf
+from headrace.actors.engine.device import cuda_card_bytes, has_cuda, metal_working_set_bytes
 from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.headers import Numerics
 from headrace.actors.engine.lazy import engine_loader
@@ -33,7 +34,10 @@ from headrace.runtime.errors import RequestError
 from headrace.runtime.ports import Loader
 from headrace.runtime.settings import Settings
 
-MEMORY_SHARE = 0.75
+# Of RAM, which other programs use too.
+RAM_SHARE = 0.75
+# Of a card's own memory, where the driver's context and a desktop take a little.
+CARD_SHARE = 0.9
 
 
 @attrs.frozen
@@ -91,13 +95,25 @@ def budget_bytes(settings: Settings) -> int:
 
 def memory_bytes(settings: Settings) -> int:
     """Bytes that models, their rows and kept prefixes may take together."""
-    return settings.memory_budget_bytes or int(ram_bytes() * MEMORY_SHARE)
+    return settings.memory_budget_bytes or usable_bytes(sys.platform, _installed())
+
+
+def usable_bytes(platform: str, packages: Iterable[str]) -> int:
+    """Bytes that all models, their rows and kept prefixes may take, if nobody says otherwise.
+
+    `packages` are names of installed distributions. Blocks for some milliseconds.
+    """
+    of_ram = int(ram_bytes() * RAM_SHARE)
+    if platform == "darwin":
+        return min(of_ram, metal_working_set_bytes() or of_ram)
+    if has_cuda(packages) and (card_bytes := cuda_card_bytes()):
+        return int(card_bytes * CARD_SHARE)
+    return of_ram
 
 
 def expected_numerics(platform: str, packages: Iterable[str]) -> Numerics:
     """How an engine on this machine will hold weights: as float32 where it has only a CPU."""
-    on_gpu = platform == "darwin" or any(name.startswith("mlx_cuda") for name in packages)
-    return "stored" if on_gpu else "float32"
+    return "stored" if platform == "darwin" or has_cuda(packages) else "float32"
 
 
 def _installed() -> Iterable[str]:

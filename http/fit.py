@@ -9,7 +9,7 @@ import attrs
 
 from headrace.actors.fit import Fit, fit
 from headrace.actors.machine import GB, Machine, skus
-from headrace.actors.provision import MEMORY_SHARE
+from headrace.actors.provision import RAM_SHARE
 from headrace.actors.reports import ModelReport
 from headrace.runtime.contracts import ModelInfo
 
@@ -34,7 +34,7 @@ class Asked:
         )
 
     def on(self, machine: Machine) -> Fit:
-        usable_bytes = int(machine.ram_bytes * MEMORY_SHARE)
+        usable_bytes = int(machine.ram_bytes * RAM_SHARE)
         return fit(
             self.info,
             self.context_tokens,

@@ -78,7 +78,12 @@ class Settings:
     allowed_origins: tuple[Text, ...] = setting((), "web origins that may call; *: all")
     cors_credentials: bool = setting(False, "let allowed origins send credentials")
     api_keys: tuple[Text, ...] = setting((), "keys that let a client in; none: all", secret=True)
+    api_keys_file: Path | None = setting(None, "file of more such keys, one a line; # comments")
     metrics_public: bool = setting(False, "show /metrics without a key")
+    tls_certificate: Path | None = setting(
+        None, "PEM file of the certificate and those above it; with it clients speak TLS"
+    )
+    tls_key: Path | None = setting(None, "PEM file of the certificate's key, without a passphrase")
 
     # -- limits on what a client sends and how long it takes
     max_body_bytes: Bytes = setting(64 * MIB, "size of a JSON body, also after decoding")
@@ -103,7 +108,9 @@ class Settings:
     blas_threads: Count = setting(1, "BLAS threads on a CPU; more than 1 only with idle cores")
 
     # -- memory
-    memory_budget_bytes: Bytes | None = setting(None, "most bytes in use; none: 3/4 of the RAM")
+    memory_budget_bytes: Bytes | None = setting(
+        None, "most bytes in use; none: what the device has, or 3/4 of RAM"
+    )
     model_budget_bytes: Bytes | None = setting(
         None, "most bytes of resident models; none: the memory budget"
     )
@@ -132,6 +139,10 @@ class Settings:
     )
     responses_ttl_s: Seconds = setting(3600.0, "seconds a stored response is kept")
     responses_store_bytes: Bytes = setting(32 * MIB, "most bytes of stored responses")
+    jobs_folder: Text | None = setting(
+        None, "folder of jobs; none: a temporary one, or one in the home folder of a server"
+    )
+    job_queue_limit: CountOrZero = setting(64, "jobs of one kind that may wait")
     decision_max_questions: Count = setting(400, "questions in one decision request")
     decision_temperature: dict[Question, Temperature] = setting(
         attrs.Factory(each_question_at_one), "temperature by kind of question; missing: 1"
@@ -181,7 +192,7 @@ def plain(value: Any) -> Any:
 
 def _path(kind: type, value: object) -> Path:
     if not isinstance(value, str | Path) or value == "":
-        raise ValueError("expected the path of a folder")
+        raise ValueError("expected a path")
     return Path(value).expanduser()
 
 

@@ -34,7 +34,7 @@ LAYERS: dict[str, list[str]] = {
     "actors/engine/*": [
         "headrace.actors.engine", "headrace.actors.prompting", "headrace.runtime",
         "attrs", "gguf", "huggingface_hub", "jinja2", "llguidance", "mlx", "mlx_lm", "msgspec",
-        "numpy", "rich", "scipy_openblas32", "tokenizers", "transformers",
+        "numpy", "pynvml", "rich", "scipy_openblas32", "tokenizers", "transformers",
     ],
     # Folders of models on this machine; a process for each long piece of work.
     "actors/library/*": [
@@ -65,6 +65,9 @@ PURE = [
     "actors/engine/radix.py",
     "actors/eviction.py",
     "actors/fit.py",
+    "actors/jobs/book.py",
+    "actors/jobs/ending.py",
+    "actors/jobs/job.py",
     "actors/gate.py",
     "actors/dialect.py",
     "actors/ledger.py",
@@ -104,14 +107,15 @@ ONLY_IN: dict[str, list[str]] = {
     "logging": ["http/*"],
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],
-    "secrets": ["http/*"],
+    # Jobs are rows with times of day and ids, whoever asks for them.
+    "secrets": ["http/*", "actors/jobs/stamps.py"],
     "signal": ["http/*", "runtime/process.py", "runtime/worker_side.py"],
     "socket": ["http/*", "runtime/link.py", "runtime/process.py", "runtime/worker_side.py"],
     "subprocess": ["actors/library/command.py"],
     # A worker's watch on its parent must run even when the loop is stuck.
     "threading": ["runtime/thread.py", "runtime/worker_side.py"],
     # The engine's side measures its steps; nothing there waits.
-    "time": ["http/*", "actors/engine/*"],
+    "time": ["http/*", "actors/engine/*", "actors/jobs/stamps.py"],
     "uuid": ["http/*"],
 }
 TEST_KIT = "runtime/testing/*"
