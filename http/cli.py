@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from headrace.http.options import given, setting_options
-from headrace.runtime.config import resolve
+from headrace.runtime.config import config_file, resolve
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, RequestError, SettingError
 from headrace.runtime.settings import Settings
@@ -143,7 +143,9 @@ def _serve(settings: Settings) -> None:
 
 def _settings(file: Path | None, arguments: dict[str, Any]) -> Settings:
     try:
-        return resolve(file=file, environ=os.environ, arguments=arguments).settings
+        return resolve(
+            file=config_file(file, os.environ), environ=os.environ, arguments=arguments
+        ).settings
     except SettingError as error:
         raise click.UsageError(str(error)) from None
 

@@ -12,6 +12,7 @@ from headrace.actors.runtime import Runtime
 from headrace.http.access import Policy
 from headrace.http.bodies import BodyLimits
 from headrace.http.kept import Kept
+from headrace.http.keys import keys_of, warn_of_readers
 from headrace.http.live import LiveExchanges
 from headrace.http.metrics import Metrics
 from headrace.runtime.settings import Settings
@@ -68,12 +69,15 @@ class Edge:
 
 
 def policy_of(settings: Settings) -> Policy:
+    """Raises `SettingError` where the file of keys is not as it should be."""
+    keys = keys_of(settings)
+    warn_of_readers(settings)
     return Policy(
         bound_host=settings.host,
         machine_name=socket.gethostname().partition(".")[0],
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,
         credentials=settings.cors_credentials,
-        api_keys=settings.api_keys,
+        api_keys=keys,
         metrics_public=settings.metrics_public,
     )

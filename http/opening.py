@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import attrs
 
 from headrace.actors.runtime import Runtime, open_runtime
-from headrace.runtime.config import CONFIG_VARIABLE, resolve
+from headrace.runtime.config import config_file, resolve
 from headrace.runtime.settings import Settings
 
 
 def settings_of_environment() -> Settings:
     """Raises `SettingError`, which names the setting and where it was set."""
-    file = os.environ.get(CONFIG_VARIABLE)
-    return resolve(file=Path(file) if file else None, environ=os.environ).settings
+    return resolve(file=config_file(None, os.environ), environ=os.environ).settings
 
 
 def for_a_server(settings: Settings) -> Settings:

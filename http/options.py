@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from headrace.runtime.config import CONFIG_VARIABLE, Option, options
+from headrace.runtime.config import (
+    CONFIG_VARIABLE,
+    Option,
+    Resolution,
+    config_file,
+    options,
+    resolve,
+    usual_file,
+)
+from headrace.runtime.errors import SettingError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,9 +37,14 @@ def setting_options(command: Command) -> Command:
         "--config",
         "config_file",
         type=click.Path(path_type=Path, dir_okay=False),
-        envvar=CONFIG_VARIABLE,
-        help="settings as a TOML file",
+        help=f"settings as a TOML file [{CONFIG_VARIABLE}, else {_shown(usual_file())}]",
     )(command)
+
+
+def _shown(file: Path) -> str:
+    """With `~`, so that the help is the same for everybody."""
+    home = Path.home()
+    return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
 
 
 def _flags(option: Option) -> str:
@@ -61,6 +76,15 @@ def given(arguments: dict[str, Any]) -> dict[str, Any]:
         for name, value in arguments.items()
         if value is not None and value != ()
     }
+
+
+def resolved(file: Path | None, arguments: dict[str, Any]) -> Resolution:
+    """The settings in force. Raises `UsageError`, which names the setting and its place."""
+    file = config_file(file, os.environ)
+    try:
+        return resolve(file=file, environ=os.environ, arguments=given(arguments))
+    except SettingError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _one_json(values: Sequence[str]) -> Sequence[str] | str:

@@ -16,6 +16,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from headrace.http.streams import BoundedStream
+from headrace.http.tls import Secured
 from headrace.http.wire.errors import condition, envelope
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.errors import Code, ErrorInfo
@@ -37,13 +38,15 @@ class Peer(TCPServer):
         app: AppWrapper,
         config: Config,
         context: WorkerContext,
-        stream: BoundedStream,
+        socket_stream: BoundedStream,
+        tls_stream: Secured | None,
         *,
         header_seconds: float,
     ) -> None:
         # It takes any stream; its annotation knows of TLS alone.
-        super().__init__(app, config, context, ConnectionState({}), cast(Any, stream))
-        self._stream = stream
+        stream = cast(Any, socket_stream if tls_stream is None else tls_stream)
+        super().__init__(app, config, context, ConnectionState({}), stream)
+        self._socket_stream = socket_stream
         self._header_seconds = header_seconds
         # Pieces that have been received and not been handled.
         self._unheard = 0
@@ -57,7 +60,7 @@ class Peer(TCPServer):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._handle, pieces)
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                while data := await self._stream.receive_some(MAX_RECV):
+                while data := await self.stream.receive_some(MAX_RECV):
                     self._unheard += 1
                     await ahead.send(bytes(data))
             await self._let_be_heard()
@@ -101,7 +104,7 @@ class Peer(TCPServer):
             if begun:
                 begin()
             else:
-                self._stream.on_received = begin
+                self._socket_stream.on_received = begin
             await self.context.terminated.wait()
         # Closing tells hypercorn to stop this very task, so it must finish first.
         with bounded_cleanup(CLOSE_SECONDS):
@@ -117,7 +120,7 @@ class Peer(TCPServer):
     async def _refuse_head(self) -> None:
         """There is no request to answer yet, so the answer is written by hand."""
         if isinstance(self.protocol.protocol, H11Protocol):
-            await self._stream.send_all(_refusal(self._header_seconds))
+            await self.stream.send_all(_refusal(self._header_seconds))
 
 
 def _refusal(seconds: float) -> bytes:

@@ -21,6 +21,7 @@ from headrace.http.app import App, create_app
 from headrace.http.logs import log_lifecycle
 from headrace.http.peer import Peer
 from headrace.http.streams import BoundedListener, BoundedStream
+from headrace.http.tls import secured, tls_context
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.settings import Settings
 
@@ -96,7 +97,10 @@ async def serve_runtime(
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve a runtime that is already open; it is drained but not closed at the end."""
+    """Serve a runtime that is already open; it is drained but not closed at the end.
+
+    Raises `SettingError` for a certificate, key or file of keys that cannot be used.
+    """
     settings = runtime.settings
     connections = Connections(create_app(runtime), settings, keep_alive_seconds)
     listeners = [
@@ -105,7 +109,8 @@ async def serve_runtime(
             settings.port, host=settings.host, backlog=BACKLOG
         )
     ]
-    server = Server(tuple(map(_address, listeners)))
+    scheme = "http" if connections.tls is None else "https"
+    server = Server(tuple(_address(listener, scheme) for listener in listeners))
     accept = partial(trio.serve_listeners, connections.handle, listeners)
     try:
         async with trio.open_nursery() as handlers:
@@ -129,7 +134,8 @@ class Connections:
         self._app = ASGIWrapper(app)
         self._context = WorkerContext(None)
         self._header_seconds = settings.header_timeout_s
-        self._config = _hypercorn(keep_alive_seconds)
+        self._config = _hypercorn(keep_alive_seconds, settings.header_timeout_s)
+        self.tls = tls_context(settings)
         self._open: set[BoundedStream] = set()
         self._emptied = trio.Event()
 
@@ -142,6 +148,7 @@ class Connections:
                 self._config,
                 self._context,
                 stream,
+                None if self.tls is None else secured(stream, self.tls),
                 header_seconds=self._header_seconds,
             )
         except* Exception:
@@ -195,14 +202,15 @@ async def serve_until_signal(settings: Settings, provision: Provision) -> None:
             logger.info("listening on %s", ", ".join(server.addresses))
 
 
-def _hypercorn(keep_alive_seconds: float) -> Config:
+def _hypercorn(keep_alive_seconds: float, handshake_seconds: float) -> Config:
     config = Config()
+    config.ssl_handshake_timeout = handshake_seconds
     config.keep_alive_timeout = keep_alive_seconds
     config.include_server_header = False
     config.errorlog = logging.getLogger("hypercorn.error")
     return config
 
 
-def _address(listener: BoundedListener) -> str:
+def _address(listener: BoundedListener, scheme: str) -> str:
     host, port, *_ = listener.socket.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

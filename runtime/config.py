@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 import attrs
 import msgspec
+import platformdirs
 
 from headrace.runtime.errors import SettingError
 from headrace.runtime.settings import Settings, checked, kinds, plain
@@ -23,6 +24,10 @@ from headrace.runtime.settings import Settings, checked, kinds, plain
 PREFIX = "HEADRACE_"
 # Names the config file; it is not a setting, as a file cannot name itself.
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
+# Where a client of a server finds it, and the key it sends; the server itself reads neither.
+URL_VARIABLE = "HEADRACE_URL"
+KEY_VARIABLE = "HEADRACE_API_KEY"
+NO_SETTINGS = frozenset({CONFIG_VARIABLE, URL_VARIABLE, KEY_VARIABLE})
 HIDDEN = "(hidden)"
 
 
@@ -87,6 +92,23 @@ def options() -> Iterator[Option]:
         )
 
 
+def usual_file() -> Path:
+    """Where the config file is looked for when nobody says where it is."""
+    return platformdirs.user_config_path("headrace") / "headrace.toml"
+
+
+def config_file(chosen: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file that was chosen, else the one that HEADRACE_CONFIG names, else the usual one if it
+    is there. An empty HEADRACE_CONFIG stands for no file."""
+    if chosen is not None:
+        return chosen
+    named = environ.get(CONFIG_VARIABLE)
+    if named is not None:
+        return Path(named).expanduser() if named else None
+    usual = usual_file()
+    return usual if usual.is_file() else None
+
+
 def resolve(
     *,
     file: Path | None = None,
@@ -148,7 +170,7 @@ def _from_file(file: Path | None) -> _Entries:
 
 def _from_environment(environ: Mapping[str, str]) -> _Entries:
     for variable, text in sorted(environ.items()):
-        if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
             continue
         origin = f"environment {variable}"
         name = _known(variable.removeprefix(PREFIX).lower(), origin)

@@ -15,6 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
         if name not in KEPT_VARIABLES:
             del os.environ[name]
+    # Nor may a config file of whoever runs them.
+    os.environ["HEADRACE_CONFIG"] = ""
     # Many tests start processes of ours; none of them is to compile all modules anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that would reach for a model hub fails at once, and in the same way everywhere.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime.config import Option, options, resolve
+from headrace.runtime.config import Option, config_file, options, resolve, usual_file
 from headrace.runtime.errors import SettingError
 from headrace.runtime.settings import Settings, plain
 
@@ -46,6 +46,45 @@ def test_the_later_source_wins_and_is_remembered(tmp_path: Path) -> None:
 
 def test_the_variable_that_names_the_config_file_is_no_setting() -> None:
     assert resolve(environ={"HEADRACE_CONFIG": "x.toml"}).settings == Settings()
+
+
+@pytest.mark.parametrize("variable", ["HEADRACE_URL", "HEADRACE_API_KEY"])
+def test_what_clients_of_a_server_read_is_no_setting(variable: str) -> None:
+    assert resolve(environ={variable: "x"}).settings == Settings()
+
+
+# ---- where the config file is looked for ----------------------------------------------------
+
+
+@pytest.fixture
+def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The usual place of the config file, for a user who has none yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return usual_file()
+
+
+def test_the_usual_file_counts_when_it_is_there(usual: Path) -> None:
+    assert config_file(None, {}) is None
+    usual.parent.mkdir(parents=True)
+    usual.write_text("port = 1\n")
+    assert config_file(None, {}) == usual
+    assert resolve(file=config_file(None, {})).settings.port == 1
+
+
+def test_a_file_that_was_named_counts_before_the_usual_one(usual: Path) -> None:
+    usual.parent.mkdir(parents=True)
+    usual.write_text("")
+    named = {"HEADRACE_CONFIG": "~/named.toml"}
+    assert config_file(None, named) == Path("~/named.toml").expanduser()
+    assert config_file(Path("chosen.toml"), named) == Path("chosen.toml")
+    assert config_file(None, {"HEADRACE_CONFIG": ""}) is None
+
+
+def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+    missing = {"HEADRACE_CONFIG": str(tmp_path / "missing.toml")}
+    with pytest.raises(SettingError, match=r"missing\.toml: No such file"):
+        resolve(file=config_file(None, missing))
 
 
 # ---- each type from each source -------------------------------------------------------------
