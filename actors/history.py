@@ -7,7 +7,8 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 import trio
 
-from headrace.actors.history_store import MEMORY, ResponseStore, StoredResponse, StoreInUse, Usage
+from headrace.actors.database import MEMORY, StoreInUse
+from headrace.actors.history_store import ResponseStore, StoredResponse, Usage
 from headrace.runtime.actor import Actor, drain
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.errors import ActorDied, Code, RequestError, SettingError

@@ -6,25 +6,23 @@ stored means nothing here; it is compressed, as conversations repeat themselves.
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import attrs
+
+from headrace.actors.database import Schema, change, open_database
 
 # Only a finished response can be gone on with; an interrupted one was running when the server
 # that ran it ended.
 State: TypeAlias = Literal["running", "finished", "failed", "cancelled", "interrupted"]
 
-MEMORY = ":memory:"
 # What a row takes beside its contents, roughly.
 ROW_BYTES = 256
-VERSION = 1
 
-SCHEMA = """
+SCHEMA = Schema(
+    version=1,
+    text="""
 CREATE TABLE responses (
     id TEXT PRIMARY KEY,
     state TEXT NOT NULL,
@@ -44,7 +42,8 @@ CREATE TABLE items (
     PRIMARY KEY (id, response)
 ) WITHOUT ROWID;
 CREATE INDEX by_response ON items (response);
-"""
+""",
+)
 
 
 @attrs.frozen
@@ -70,18 +69,14 @@ class Usage:
     bytes: int
 
 
-class StoreInUse(Exception):
-    """Another process has the file open."""
-
-
 class ResponseStore:
     """Raises `StoreInUse`; a file that is no store of this version is begun anew."""
 
     def __init__(self, path: str, *, most_bytes: int, ttl_seconds: float) -> None:
         self._most_bytes = most_bytes
         self._ttl_seconds = ttl_seconds
-        self._database = _opened(path)
-        with self._change():
+        self._database = open_database(path, SCHEMA)
+        with change(self._database):
             self._database.execute(
                 "UPDATE responses SET state = 'interrupted' WHERE state = 'running'"
             )
@@ -93,7 +88,7 @@ class ResponseStore:
             for data in (stored.body, stored.input, stored.conversation, stored.frames)
         ]
         size = sum(map(len, blobs)) + ROW_BYTES + sum(map(len, stored.items))
-        with self._change():
+        with change(self._database):
             self._database.execute("DELETE FROM responses WHERE id = ?", (stored.id,))
             self._forget_expired(now)
             if size > self._most_bytes:
@@ -111,7 +106,7 @@ class ResponseStore:
 
     def get(self, name: str, now: float) -> StoredResponse | None:
         """A response by its id; it counts as used."""
-        with self._change():
+        with change(self._database):
             self._forget_expired(now)
             self._database.execute(
                 "UPDATE responses SET used = ? WHERE id = ?", (self._next_use(), name)
@@ -132,7 +127,7 @@ class ResponseStore:
         return None if row is None else self.get(row[0], now)
 
     def delete(self, name: str) -> bool:
-        with self._change():
+        with change(self._database):
             deleted = self._database.execute("DELETE FROM responses WHERE id = ?", (name,))
         return deleted.rowcount > 0
 
@@ -144,17 +139,6 @@ class ResponseStore:
         self._database.close()
 
     # ---- inside ----------------------------------------------------------------------------
-
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        """One transaction; it is written as a whole or not at all."""
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
 
     def _forget_expired(self, now: float) -> None:
         self._database.execute("DELETE FROM responses WHERE expires <= ?", (now,))
@@ -171,45 +155,3 @@ class ResponseStore:
         """Uses are numbered: clocks stand still, and step back."""
         row = self._database.execute("SELECT MAX(used) FROM responses").fetchone()
         return int(row[0] or 0) + 1
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    if path == MEMORY:
-        return _prepared(path)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    try:
-        database = _prepared(path)
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            raise StoreInUse(path) from None
-        raise
-    except sqlite3.DatabaseError:
-        # What is kept here can be lost; a server that does not start is worse.
-        for leftover in (path, f"{path}-wal", f"{path}-shm"):
-            Path(leftover).unlink(missing_ok=True)
-        database = _prepared(path)
-    Path(path).chmod(0o600)
-    return database
-
-
-def _prepared(path: str) -> sqlite3.Connection:
-    """A connection to a store of this version, that nobody else can use."""
-    # Used by one thread at a time; which one is for its owner to say.
-    database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    try:
-        database.execute("PRAGMA locking_mode = EXCLUSIVE")
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.execute("PRAGMA foreign_keys = ON")
-        database.execute("PRAGMA auto_vacuum = FULL")
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            database.executescript("DROP TABLE IF EXISTS items; DROP TABLE IF EXISTS responses;")
-            database.executescript(f"{SCHEMA} PRAGMA user_version = {VERSION};")
-        # The lock is taken with the first change.
-        database.execute("BEGIN IMMEDIATE")
-        database.execute("COMMIT")
-    except BaseException:
-        database.close()
-        raise
-    return database

@@ -15,15 +15,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.actors.database import MEMORY, StoreInUse
 from headrace.actors.history import History, open_store
-from headrace.actors.history_store import (
-    MEMORY,
-    ROW_BYTES,
-    ResponseStore,
-    State,
-    StoredResponse,
-    StoreInUse,
-)
+from headrace.actors.history_store import ROW_BYTES, ResponseStore, State, StoredResponse
 from headrace.runtime.errors import RequestError, SettingError
 from headrace.runtime.settings import Settings
 from headrace.runtime.thread import open_thread
