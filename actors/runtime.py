@@ -21,6 +21,7 @@ from headrace.actors.catalogue import Catalogue
 from headrace.actors.counting import Counted, count
 from headrace.actors.generation import CANCEL_REASONS, CANCELLED, Generation
 from headrace.actors.history import History, open_store
+from headrace.actors.jobs import Jobs, open_jobs
 from headrace.actors.life import EngineLimits
 from headrace.actors.lives import CLOSING, Runner
 from headrace.actors.messages import Ticket
@@ -55,6 +56,7 @@ class Runtime:
         settings: Settings,
         stages: Stages,
         history: History,
+        jobs: Jobs,
         catalogue: Catalogue,
         nursery: trio.Nursery,
     ) -> None:
@@ -64,6 +66,7 @@ class Runtime:
         # Responses that were asked to be kept, and runs that no connection holds.
         self.history = history
         self.background = Background(nursery, settings.max_rows + settings.queue_limit)
+        self.jobs = jobs
         self._admission = stages.admission
         self._stages = stages
         self._catalogue = catalogue
@@ -297,11 +300,15 @@ async def open_runtime(
     history = History(await open_store(settings), threads, trace)
     async with trio.open_nursery() as nursery:
         # Their mailboxes exist from the start, so nothing told early is lost.
+    jobs = await open_jobs(settings, threads, trace)
         nursery.start_soon(registry.serve, name="registry")  # noqa: ASYNC113
         nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
         nursery.start_soon(history.serve, name="history")  # noqa: ASYNC113
         stages = Stages(registry, admission, waits, trace)
-        runtime = Runtime(settings, stages, history, Catalogue(provision.look, trace), nursery)
+        catalogue = Catalogue(provision.look, trace)
+        runtime = Runtime(settings, stages, history, jobs, catalogue, nursery)
+        jobs.attach(runtime)
+        nursery.start_soon(jobs.serve, name="jobs")  # noqa: ASYNC113
         for spec in models[: provision.preload]:
             nursery.start_soon(_preload, registry, spec.id)
         try:
@@ -311,7 +318,9 @@ async def open_runtime(
             registry.ref.tell(NoMoreLeases())
             runtime.end_all(CLOSING)
             with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
+            jobs.close()
                 await runtime.wait_released()
+            await jobs.stop()
                 await runtime.background.wait_ended()
             runtime.closed = True
             nursery.cancel_scope.cancel()

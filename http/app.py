@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import admin, anthropic, readings, responses, routes
+from headrace.http import admin, anthropic, jobs, readings, responses, routes
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -57,6 +57,11 @@ ROUTES = (
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),
     Route("DELETE", "/v1/requests/<name>", routes.cancel_request),
+    Route("POST", "/api/jobs", jobs.submit),
+    Route("GET", "/api/jobs", jobs.listing),
+    Route("GET", "/api/jobs/<name>", jobs.show),
+    Route("DELETE", "/api/jobs/<name>", jobs.cancel),
+    Route("GET", "/api/jobs/<name>/stream", jobs.stream),
     Route("GET", "/health", routes.health),
     Route("GET", "/engine", routes.engine),
     Route("GET", "/stats", routes.stats),

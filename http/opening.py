@@ -19,13 +19,16 @@ def settings_of_environment() -> Settings:
 
 
 def for_a_server(settings: Settings) -> Settings:
-    """A server runs each model in a worker process, and keeps responses in a file that the next
-    server at its address finds again, unless it was told otherwise."""
-    file = settings.responses_file
-    if file is None and settings.port:
+    """A server runs each model in a worker process, and keeps responses and jobs where the next
+    server at its address finds them again, unless it was told otherwise."""
+    file, folder = settings.responses_file, settings.jobs_folder
+    if settings.port:
         host = "".join(c if c.isalnum() else "-" for c in settings.host)
-        file = str(settings.home / "responses" / f"{host}-{settings.port}.sqlite3")
-    return attrs.evolve(settings, in_process=bool(settings.in_process), responses_file=file)
+        name = f"{host}-{settings.port}"
+        file = file or str(settings.home / "responses" / f"{name}.sqlite3")
+        folder = folder or str(settings.home / "jobs" / name)
+    in_process = bool(settings.in_process)
+    return attrs.evolve(settings, in_process=in_process, responses_file=file, jobs_folder=folder)
 
 
 @asynccontextmanager

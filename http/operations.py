@@ -210,13 +210,15 @@ def trace(events: Sequence[TraceEvent], limit: int) -> dict[str, Any]:
     return {"object": "list", "data": [attrs.asdict(event) for event in newest]}
 
 
-def about(current: str | None, endpoints: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def about(
+    current: str | None, endpoints: Iterable[tuple[str, str]], job_kinds: Iterable[str]
+) -> dict[str, Any]:
     return {
         "name": "headrace",
         "version": VERSION,
         "model": current,
         "endpoints": [{"method": method, "path": _shown(path)} for method, path in endpoints],
-        "job_kinds": [],
+        "job_kinds": sorted(job_kinds),
     }
 
 

@@ -119,4 +119,5 @@ def openapi(exchange: Exchange) -> Response:
 
 def about(exchange: Exchange) -> Response:
     current = exchange.edge.runtime.statistics().current
-    return exchange.json(operations.about(current, exchange.edge.endpoints))
+    kinds = exchange.edge.runtime.jobs.kinds
+    return exchange.json(operations.about(current, exchange.edge.endpoints, kinds))

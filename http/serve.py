@@ -68,6 +68,8 @@ class Server:
         runtime.close_to_new()
         with self._hurried, trio.move_on_after(seconds):
             await runtime.wait_idle()
+        # They may take hours, so they are not waited for.
+        runtime.jobs.close()
         runtime.end_all(CLOSING)
         await runtime.release_all(RELEASE_SECONDS)
 

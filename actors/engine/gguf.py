@@ -1,6 +1,7 @@
 """A GGUF file into a folder that mlx-lm loads.
 
-Run as a module it converts one file: `python -m headrace.actors.engine.gguf FILE FOLDER DTYPE`.
+Run as a module it converts one file: `python -m headrace.actors.engine.gguf FILE FOLDER DTYPE`,
+for as long as its standard input stays open.
 The serving process does it that way, so that a conversion's memory is given back and a reader
 that crashes on a damaged file takes only itself along.
 """
@@ -24,6 +25,7 @@ from headrace.actors.engine.gguf_tokenizer import (
     tokenizer_json,
 )
 from headrace.runtime.errors import RequestError
+from headrace.runtime.worker_side import leave_with_parent
 
 # What mx.load reads exactly. It also takes BF16, Q2_K, Q4_K and Q6_K, but narrows them to
 # float16, and Q4_K comes out wrong (0.32.4).
@@ -190,4 +192,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    leave_with_parent()
     sys.exit(main(sys.argv[1:]))

@@ -21,22 +21,27 @@ def run_command(
     output: Path,
     watch: Callable[[], None] = lambda: None,
     environment: Mapping[str, str] | None = None,
+    *,
+    lifeline: bool = False,
 ) -> None:
     """Run a program, with all it writes going to the file `output`.
 
     `watch` is called a few times a second meanwhile. Whatever ends this call, the program has
-    ended too. `environment` is added to our own. Raises `CommandFailed`.
+    ended too; with a `lifeline` one of ours can see our end even where we are killed
+    (`runtime.worker_side`). `environment` is added to our own. Raises `CommandFailed`.
     """
-    with output.open("wb") as sink:
-        child = subprocess.Popen(
+    with (
+        output.open("wb") as sink,
+        subprocess.Popen(
             arguments,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if lifeline else subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
             # The folder of the caller may hold modules that shadow the program's own.
             cwd=output.parent,
-        )
+        ) as child,
+    ):
         try:
             while _running(child):
                 watch()

@@ -71,9 +71,10 @@ def _snapshot(folder: Path) -> Path | None:
     return None
 
 
-def fetch(repository: str, cache: Path, progress: Callable[[float], None]) -> Path:
+def fetch(repository: str, cache: Path, progress: Callable[[int, int], None]) -> Path:
     """Bring a repository into the cache. One try: raises `RequestError` at once without network.
 
+    `progress` is told how many bytes are there, and of how many. Raises:
     `model_not_found` when the hub does not know it (or hides it), `load-failed` otherwise.
     """
     import huggingface_hub
@@ -100,7 +101,7 @@ def fetch(repository: str, cache: Path, progress: Callable[[float], None]) -> Pa
         raise load_failed(f"{repository} could not be fetched: {error}") from error
 
 
-def _reporting_bar(progress: Callable[[float], None]) -> type[Any]:
+def _reporting_bar(progress: Callable[[int, int], None]) -> type[Any]:
     """A bar class that draws nothing and passes on how much of the bytes is there."""
     from huggingface_hub.utils.tqdm import tqdm
 
@@ -114,7 +115,7 @@ def _reporting_bar(progress: Callable[[float], None]) -> type[Any]:
             super().update(n)
             # HF_HUB_DISABLE_PROGRESS_BARS has the last word.
             if not self.disable and self.unit == "B" and self.total:
-                progress(min(self.n / self.total, 1.0))
+                progress(min(int(self.n), int(self.total)), int(self.total))
             return None
 
     return ReportingBar

