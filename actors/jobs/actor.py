@@ -236,8 +236,8 @@ class Jobs(Actor[_Message]):
                     await self._on_note(message)
                 case _Ended(name, ending):
                     await self._on_ended(name, ending)
-                case _Call(act, reply):
-                    reply.set(await self._thread.run(act, self._store))
+                case _Call():
+                    message.reply.set(await self._thread.run(message.act, self._store))
                 case _Stop(reply):
                     await self._on_stop(reply)
         except (ActorDied, trio.Cancelled) as gone:

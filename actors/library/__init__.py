@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.actors.library.folder import ModelFolder
 from headrace.actors.library.hub import cache_folder
-from headrace.actors.library.library import Library, Report, no_report
+from headrace.actors.library.library import Amount, Library, Report, no_amount, no_report
 from headrace.actors.library.progress import shown_progress
 from headrace.actors.library.table import (
     DEFAULT_MODEL,
@@ -19,12 +19,14 @@ __all__ = [
     "DEFAULT_MODEL",
     "EMBEDDING_MODEL",
     "REGISTRY_MODELS",
+    "Amount",
     "Library",
     "ModelFolder",
     "RegistryModel",
     "Report",
     "Wheel",
     "library_at",
+    "no_amount",
     "no_report",
     "shown_progress",
 ]
