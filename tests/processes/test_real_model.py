@@ -1,11 +1,14 @@
-"""The default model in a worker of its own: it stands still while it loads, and then is killed in
-the middle of eight streams. Each time it is there again without being asked."""
+"""The default model in a worker of its own: it stands still while it loads, is killed in the middle
+of eight streams, and then gets no more memory. Each time it is there again without being asked."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +63,21 @@ async def frozen_while_it_loads(site: WorkerSite) -> None:
     await ready_again(site, pid)
 
 
-async def killed_amid_eight_streams(site: WorkerSite) -> None:
+def killed(site: WorkerSite) -> bytes:
+    site.kill(DEFAULT_MODEL, signal.SIGKILL)
+    return chat("Count.", stream=True)
+
+
+def out_of_memory(site: WorkerSite) -> bytes:
+    """The worker gets no more of it from now on, and is asked for what needs a lot."""
+    pid = site.pid(DEFAULT_MODEL)
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize()
+    resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+    return chat("mill " * 3000, stream=True)
+
+
+async def amid_eight_streams(site: WorkerSite, strike: Callable[[WorkerSite], bytes]) -> None:
     body = {"prompt": "One, two,", "stream": True, "ignore_eos": True, "max_tokens": 1000}
     completion = http("POST", "/v1/completions", json.dumps(body).encode())
     asked = [chat("Count.", stream=True, ignore_eos=True, max_tokens=1000), completion] * 4
@@ -79,11 +96,12 @@ async def killed_amid_eight_streams(site: WorkerSite) -> None:
             with trio.fail_after(60):
                 await caller.read_until(b'"index":0')
         pid = site.pid(DEFAULT_MODEL)
-        site.kill(DEFAULT_MODEL, signal.SIGKILL)
+        last = Caller(await trio.open_tcp_stream("127.0.0.1", site.port))
+        await last.send(strike(site))
         dialled.cancel_scope.deadline = trio.current_time() + 60
         for caller in callers:
             dialled.start_soon(read, caller)
-    for caller in callers:
+    for caller in (*callers, last):
         await caller.close()
     assert len(ends) == len(asked)
     for rest in ends:
@@ -95,12 +113,18 @@ async def killed_amid_eight_streams(site: WorkerSite) -> None:
 
 @pytest.mark.timeout(900)
 async def test_it_comes_back_from_every_fault_as_it_was(provided: Provision) -> None:
-    async with open_provided(provided, loaded=False, in_process=False) as site:
+    often = {"restart_limit": 10}
+    async with open_provided(provided, loaded=False, in_process=False, **often) as site:
         await frozen_while_it_loads(site)
         before = await said(site)
-        await killed_amid_eight_streams(site)
+        await amid_eight_streams(site, killed)
         assert site.model(DEFAULT_MODEL).worker.exit_signal == signal.SIGKILL
         assert site.model(DEFAULT_MODEL).worker.restarts >= 2
+        if sys.platform == "linux":
+            await amid_eight_streams(site, out_of_memory)
+            # What MLX does with an allocation that failed, on a CPU.
+            exit_signal = site.model(DEFAULT_MODEL).worker.exit_signal
+            assert exit_signal in (signal.SIGSEGV, signal.SIGABRT)
         assert await said(site) == before
         now = site.runtime.statistics()
         left = (now.requests_in_flight, now.queue_depth, now.rows_running, now.leases)
