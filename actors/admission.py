@@ -21,11 +21,15 @@ from headrace.actors.ledger import Ledger, LedgerReport
 from headrace.actors.messages import Ticket
 from headrace.actors.room import Room, memory_limit, token_room
 from headrace.actors.waitlist import Waitlist
+from headrace.actors.whole_device import WholeDevice
 from headrace.runtime.actor import Actor
 from headrace.runtime.contracts import ModelInfo, Warning_
 from headrace.runtime.errors import ActorDied, Code, RequestError
 from headrace.runtime.reply import Reply
 from headrace.runtime.trace import Trace
+
+# More than there are requests: with it those of low priority count as the last that came.
+LATER = 1 << 62
 
 
 class Plan:
@@ -65,6 +69,7 @@ class _Admit:
     wanted: int | None
     rows: int
     late: bool
+    low: bool
     reply: Reply[Plan]
 
 
@@ -75,13 +80,26 @@ class _Leave:
 
 
 @attrs.frozen
+class _Hold:
+    """Somebody wants the whole device; the reply itself stands for who."""
+
+    reply: Reply[None]
+
+
+@attrs.frozen
+class _LetGo:
+    hold: Reply[None]
+    reply: Reply[None]
+
+
+@attrs.frozen
 class CloseToNew:
     """From now on newcomers are refused with `code`; None opens the stage again."""
 
     code: Code | None
 
 
-_Message: TypeAlias = _Enter | _Admit | _Leave | CloseToNew | BookNews
+_Message: TypeAlias = _Enter | _Admit | _Leave | _Hold | _LetGo | CloseToNew | BookNews
 
 
 class Place:
@@ -103,11 +121,12 @@ class Place:
         rows: int = 1,
         *,
         late: bool = False,
+        low: bool = False,
     ) -> Plan:
         """Wait for the rows. Raises `RequestError` at once when the prompt leaves no room. A `late`
-        request stands behind all that have come."""
+        request stands behind all that have come, one of `low` priority behind all others."""
         reply: Reply[Plan] = Reply()
-        message = _Admit(self._ticket, info, prompt_tokens, wanted, rows, late, reply)
+        message = _Admit(self._ticket, info, prompt_tokens, wanted, rows, late, low, reply)
         return await self._admission.ref.ask(message, reply)
 
 
@@ -131,6 +150,7 @@ class Admission(Actor[_Message]):
         self._chunk_tokens = chunk_tokens
         self._books = Books(Ledger(memory_bytes), trace)
         self._gate = Gate(self._books.ledger, chunk_tokens)
+        self._device = WholeDevice()
         self._numbers = itertools.count()
         self._max_rows = max_rows
         self._queue_limit = queue_limit
@@ -166,6 +186,12 @@ class Admission(Actor[_Message]):
             case _Leave():
                 self._on_leave(message.ticket)
                 message.reply.set(None)
+            case _Hold(reply):
+                self._device.want(reply)
+                self._let_hold()
+            case _LetGo(hold, reply):
+                self._on_let_go(hold)
+                reply.set(None)
             case CloseToNew(code):
                 self._closed = code
             case Load() | Opened() | Used() | Weighed() | Closed():
@@ -174,7 +200,8 @@ class Admission(Actor[_Message]):
 
     def abandon(self) -> None:
         self._books.abandon(ActorDied(self.name))
-        for reply, _ in self._pending.values():
+        holds = [hold for hold in self._device.all() if isinstance(hold, Reply)]
+        for reply in (*holds, *(reply for reply, _ in self._pending.values())):
             reply.fail(ActorDied(self.name))
 
     def _on_enter(self, message: _Enter) -> None:
@@ -208,7 +235,7 @@ class Admission(Actor[_Message]):
         waitlist = self._waitlist(model_id)
         now, rows = trio.current_time(), message.rows
         self._gate.line_up(message.ticket, self._wish(model_id, message))
-        self._grant(waitlist.line_up(message.ticket, now, rows, late=message.late))
+        self._grant(waitlist.line_up(message.ticket, now, rows, late=message.late, low=message.low))
 
     def _on_leave(self, ticket: Ticket) -> None:
         self._pending.pop(ticket, None)
@@ -217,6 +244,7 @@ class Admission(Actor[_Message]):
         if model_id is not None:
             self._grant(self._waitlist(model_id).leave(ticket, trio.current_time()))
             self._retry()
+            self._let_hold()
 
     def _retry(self) -> None:
         """Memory may have become free for those who wait for it."""
@@ -224,7 +252,7 @@ class Admission(Actor[_Message]):
             self._grant(self._waitlist(model_id).retry(trio.current_time()))
 
     def _wish(self, model_id: str, message: _Admit) -> Wish:
-        number = next(self._numbers)
+        number = next(self._numbers) + LATER * message.low
         tokens = message.prompt_tokens + 1
         return Wish(model_id, number, message.info.footprint, tokens, message.rows)
 
@@ -235,10 +263,38 @@ class Admission(Actor[_Message]):
 
     def _waitlist(self, model_id: str) -> Waitlist:
         if model_id not in self._waitlists:
-            self._waitlists[model_id] = Waitlist(
-                self._max_rows, self._queue_limit, self._gate.let_run
-            )
+            self._waitlists[model_id] = Waitlist(self._max_rows, self._queue_limit, self._let_run)
         return self._waitlists[model_id]
+
+    # ---- the whole device --------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def whole_device(self) -> AsyncIterator[None]:
+        """The device without any row on it: waits for those that run, and lets none begin until
+        it is left."""
+        hold: Reply[None] = Reply()
+        try:
+            await self.ref.ask(_Hold(hold), hold)
+            yield
+        finally:
+            done: Reply[None] = Reply()
+            await self.ref.conclude(_LetGo(hold, done), done)
+
+    def _let_run(self, ticket: Ticket) -> bool:
+        return not self._device.wanted and self._gate.let_run(ticket)
+
+    def _let_hold(self) -> None:
+        running = sum(w.statistics().running for w in self._waitlists.values())
+        hold = self._device.grant(running)
+        if isinstance(hold, Reply):
+            hold.set(None)
+
+    def _on_let_go(self, hold: Reply[None]) -> None:
+        self._device.leave(hold)
+        self._let_hold()
+        if not self._device.wanted:
+            for waitlist in self._waitlists.values():
+                self._grant(waitlist.retry(trio.current_time()))
 
     # ---- memory ------------------------------------------------------------------------------
 

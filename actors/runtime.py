@@ -193,6 +193,13 @@ class Runtime:
         if shelf.models:
             await self.registry.admit(shelf)
 
+    @asynccontextmanager
+    async def whole_device(self) -> AsyncIterator[None]:
+        """For work beside which no row of any model may run: waits for those that run, and holds
+        back the others until it is left. They wait in their queues."""
+        async with self._admission.whole_device():
+            yield
+
     # ---- drain ---------------------------------------------------------------------------
 
     def close_to_new(self) -> None:
@@ -278,13 +285,7 @@ async def open_runtime(
         provision = await trio.to_thread.run_sync(provide, settings)
     models = provision.models
     trace = Trace()
-    admission = Admission(
-        settings.max_rows,
-        settings.queue_limit,
-        trace,
-        memory_bytes=provision.memory_bytes,
-        chunk_tokens=settings.prefill_chunk_tokens,
-    )
+    admission = _admission(settings, provision, trace)
     registry = Registry(
         models,
         _names(settings, provision),
@@ -298,9 +299,9 @@ async def open_runtime(
     )
     waits = Limits(settings.queue_timeout_s or math.inf, settings.request_timeout_s or math.inf)
     history = History(await open_store(settings), threads, trace)
+    jobs = await open_jobs(settings, threads, trace)
     async with trio.open_nursery() as nursery:
         # Their mailboxes exist from the start, so nothing told early is lost.
-    jobs = await open_jobs(settings, threads, trace)
         nursery.start_soon(registry.serve, name="registry")  # noqa: ASYNC113
         nursery.start_soon(admission.serve, name="admission")  # noqa: ASYNC113
         nursery.start_soon(history.serve, name="history")  # noqa: ASYNC113
@@ -316,14 +317,24 @@ async def open_runtime(
         finally:
             runtime.close_to_new()
             registry.ref.tell(NoMoreLeases())
-            runtime.end_all(CLOSING)
-            with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
             jobs.close()
-                await runtime.wait_released()
+            runtime.end_all(CLOSING)
             await jobs.stop()
+            with bounded_cleanup(settings.step_timeout_s + SCOPE_MARGIN_SECONDS):
+                await runtime.wait_released()
                 await runtime.background.wait_ended()
             runtime.closed = True
             nursery.cancel_scope.cancel()
+
+
+def _admission(settings: Settings, provision: Provision, trace: Trace) -> Admission:
+    return Admission(
+        settings.max_rows,
+        settings.queue_limit,
+        trace,
+        memory_bytes=provision.memory_bytes,
+        chunk_tokens=settings.prefill_chunk_tokens,
+    )
 
 
 def _names(settings: Settings, provision: Provision) -> Names:

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from headrace.actors.admission import Admission
+from headrace.actors.batch import place
 from headrace.actors.capability import check_serves
 from headrace.actors.generation import Generation
 from headrace.actors.lives import CLOSING
@@ -63,7 +64,7 @@ async def run_stages(stages: Stages, generation: Generation) -> None:
     except ActorDied:
         generation.put(Failed(CLOSING))
     except Exception as error:
-        stages.trace.emit("request.crashed", generation.ticket, error=repr(error))
+        stages.trace.emit("request.crashed", generation.ticket, error=place(error))
         generation.put(Failed(ErrorInfo(Code.INTERNAL_ERROR, "The request failed.")))
     finally:
         # Whatever happened, whoever reads comes to an end; an end that is there stays.
@@ -99,6 +100,7 @@ async def _held(stages: Stages, generation: Generation) -> None:
                             request.max_tokens,
                             request.n,
                             late=part.late,
+                            low=part.low,
                         )
                         queue.deadline = math.inf
                         part.admitted()

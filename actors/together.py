@@ -20,10 +20,13 @@ LEFT = ErrorInfo(Code.REQUEST_CANCELLED, "Another prompt of the request was canc
 
 
 class Together:
-    """`parts` are for the prompts, in order; at most `width` of them have a turn at a time."""
+    """`parts` are for the prompts, in order; at most `width` of them have a turn at a time. Those
+    of `low` priority let the prompts of all other requests pass."""
 
-    def __init__(self, prompts: int, width: int = 1) -> None:
-        self.parts = tuple(Part(self, number, late=number >= width) for number in range(prompts))
+    def __init__(self, prompts: int, width: int = 1, *, low: bool = False) -> None:
+        self.parts = tuple(
+            Part(self, number, late=number >= width, low=low) for number in range(prompts)
+        )
         self._width = width
         self._unchecked = set(range(prompts))
         # Those that have had no turn yet.
@@ -76,8 +79,9 @@ class Together:
 class Part:
     """One prompt's share. `late` ones have their turn only after others have ended."""
 
-    def __init__(self, together: Together, number: int, *, late: bool) -> None:
+    def __init__(self, together: Together, number: int, *, late: bool, low: bool) -> None:
         self.late = late
+        self.low = low
         self._together = together
         self._number = number
 
@@ -113,7 +117,7 @@ class Part:
         self._together.admitted()
 
 
-def alone() -> Part:
+def alone(*, low: bool = False) -> Part:
     """The part of a request that has one prompt."""
-    (part,) = Together(1).parts
+    (part,) = Together(1, low=low).parts
     return part

@@ -52,6 +52,8 @@ class Waitlist:
         self._sizes: Counter[Hashable] = Counter()
         # Those without a row, and of them those who are ready, by order of arrival.
         self._entered: set[Ticket] = set()
+        # Those who let all others pass.
+        self._low: set[Ticket] = set()
         self._line: list[Ticket] = []
         # Ticket -> how many rows it wants, all at once.
         self._rows: dict[Ticket, int] = {}
@@ -74,17 +76,22 @@ class Waitlist:
         return True
 
     def line_up(
-        self, ticket: Ticket, now: float, rows: int = 1, *, late: bool = False
+        self, ticket: Ticket, now: float, rows: int = 1, *, late: bool = False, low: bool = False
     ) -> list[Ticket]:
-        """The ticket is ready to run so many rows; a `late` one goes behind all that have come.
-        Answers who gets theirs now."""
+        """The ticket is ready to run so many rows; a `late` one goes behind all that have come,
+        one of `low` priority also behind all that come. Answers who gets theirs now."""
         if ticket in self._entered and ticket not in self._line:
             if late:
                 self._numbers[ticket] = next(self._arrivals)
             # More than there are would wait for ever.
             self._rows[ticket] = min(rows, self._max_rows)
-            bisect.insort(self._line, ticket, key=self._numbers.__getitem__)
+            if low:
+                self._low.add(ticket)
+            bisect.insort(self._line, ticket, key=self._order)
         return self._grant(now)
+
+    def _order(self, ticket: Ticket) -> tuple[bool, int]:
+        return ticket in self._low, self._numbers[ticket]
 
     def leave(self, ticket: Ticket, now: float) -> list[Ticket]:
         """The ticket is done, whatever it held. Answers who gets a row now."""
@@ -96,6 +103,7 @@ class Waitlist:
             self._line = [other for other in self._line if other != ticket]
         self._numbers.pop(ticket, None)
         self._rows.pop(ticket, None)
+        self._low.discard(ticket)
         self._leave_group(ticket)
         return self._grant(now)
 

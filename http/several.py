@@ -13,7 +13,7 @@ import trio
 
 from headrace.actors.generation import CANCELLED, Generation
 from headrace.actors.runtime import Runtime
-from headrace.actors.together import Together
+from headrace.actors.together import Together, alone
 from headrace.http.wire.merged import Merged
 from headrace.http.work import OnePrompt, Work
 from headrace.runtime.contracts import CancelReason, Event, Failed, Request
@@ -24,13 +24,16 @@ PROMPT_FIELDS = ("messages", "prompt")
 
 
 @asynccontextmanager
-async def open_work(runtime: Runtime, requests: Sequence[Request]) -> AsyncIterator[Work]:
-    """Run the requests of one exchange. When this returns, nothing of them is left."""
+async def open_work(
+    runtime: Runtime, requests: Sequence[Request], *, low: bool = False
+) -> AsyncIterator[Work]:
+    """Run the requests of one exchange. When this returns, nothing of them is left. Those of `low`
+    priority let all others pass."""
     if len(requests) == 1:
-        async with runtime.request(requests[0]) as generation:
+        async with runtime.request(requests[0], alone(low=low)) as generation:
             yield OnePrompt(generation)
         return
-    work = Prompts(runtime, requests)
+    work = Prompts(runtime, requests, low=low)
     async with trio.open_nursery() as nursery:
         for number in range(len(requests)):
             nursery.start_soon(work.serve, number)
@@ -41,12 +44,13 @@ async def open_work(runtime: Runtime, requests: Sequence[Request]) -> AsyncItera
 class Prompts(Work):
     """Several prompts. A reader that waits gets the next event of any of them."""
 
-    def __init__(self, runtime: Runtime, requests: Sequence[Request]) -> None:
+    def __init__(self, runtime: Runtime, requests: Sequence[Request], *, low: bool) -> None:
         n = requests[0].n
         super().__init__(Merged(len(requests), n))
         self._runtime = runtime
         self._requests = requests
-        self._together = Together(len(requests), max(1, runtime.settings.max_rows // n))
+        width = max(1, runtime.settings.max_rows // n)
+        self._together = Together(len(requests), width, low=low)
         # Without room: what is not read stays in its generation's sink, where it merges.
         self._send, self._events = trio.open_memory_channel[tuple[int, Event]](0)
         self._open: list[Generation] = []

@@ -86,6 +86,7 @@ PURE = [
     "actors/thinking.py",
     "actors/tool_turns.py",
     "actors/waitlist.py",
+    "actors/whole_device.py",
     "http/wire/*",
     "runtime/config.py",
     "runtime/footprint.py",

@@ -35,6 +35,23 @@ def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them(
     assert waitlist.leave("b", 4.0) == ["c"]
 
 
+def test_all_others_pass_those_of_low_priority_who_keep_their_own_order() -> None:
+    waitlist = Waitlist(1, 6)
+    for ticket in ("a", "low", "lower", "b", "c"):
+        waitlist.enter(ticket)
+    assert waitlist.line_up("a", 0.0) == ["a"]
+    assert waitlist.line_up("low", 1.0, low=True) == []
+    assert waitlist.line_up("lower", 1.0, low=True) == []
+    assert waitlist.line_up("b", 2.0) == []
+    assert waitlist.leave("a", 3.0) == ["b"]
+    assert waitlist.line_up("c", 3.0) == []
+    assert [waitlist.leave(ticket, 4.0) for ticket in ("b", "c", "low")] == [
+        ["c"],
+        ["low"],
+        ["lower"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("service_seconds", "waiting", "expected"), [(0.1, 1, 1.0), (10.0, 3, 20.0), (500.0, 3, 120.0)]
 )
