@@ -16,7 +16,16 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter
 
 from headrace.actors.runtime import Runtime
-from headrace.http import admin, anthropic, jobs, readings, responses, routes
+from headrace.http import (
+    admin,
+    anthropic,
+    batches,
+    files,
+    jobs,
+    readings,
+    responses,
+    routes,
+)
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
 from headrace.http.edge import Edge
@@ -57,6 +66,15 @@ ROUTES = (
     Route("GET", "/v1/models/<path:model_id>", routes.show_model),
     Route("GET", "/v1/requests", routes.list_requests),
     Route("DELETE", "/v1/requests/<name>", routes.cancel_request),
+    Route("POST", "/v1/files", files.upload),
+    Route("GET", "/v1/files", files.listing),
+    Route("GET", "/v1/files/<name>", files.show),
+    Route("DELETE", "/v1/files/<name>", files.delete),
+    Route("GET", "/v1/files/<name>/content", files.content),
+    Route("POST", "/v1/batches", batches.create),
+    Route("GET", "/v1/batches", batches.listing),
+    Route("GET", "/v1/batches/<name>", batches.show),
+    Route("POST", "/v1/batches/<name>/cancel", batches.cancel),
     Route("POST", "/api/jobs", jobs.submit),
     Route("GET", "/api/jobs", jobs.listing),
     Route("GET", "/api/jobs/<name>", jobs.show),

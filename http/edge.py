@@ -10,6 +10,7 @@ import attrs
 
 from headrace.actors.runtime import Runtime
 from headrace.http.access import Policy
+from headrace.http.batch_kind import Batch
 from headrace.http.bodies import BodyLimits
 from headrace.http.kept import Kept
 from headrace.http.keys import keys_of, warn_of_readers
@@ -32,6 +33,7 @@ class Edge:
     upload_limits: BodyLimits
     metrics: Metrics
     kept: Kept
+    batches: Batch
     live: LiveExchanges = attrs.field(factory=LiveExchanges)
     # In Unix seconds.
     started_at: float = attrs.field(factory=time.time)
@@ -41,6 +43,9 @@ class Edge:
         settings = runtime.settings
         limits = BodyLimits(settings.max_body_bytes, settings.body_idle_s, settings.body_total_s)
         uploads = attrs.evolve(limits, most_bytes=settings.max_upload_bytes)
+        kept = Kept(runtime.history)
+        batches = Batch(kept, settings.batch_rows)
+        runtime.jobs.register(batches)
         return cls(
             runtime,
             endpoints,
@@ -48,7 +53,8 @@ class Edge:
             limits,
             uploads,
             Metrics(runtime),
-            Kept(runtime.history),
+            kept,
+            batches,
         )
 
     @property

@@ -28,9 +28,12 @@ class Form:
 
 
 @attrs.define
-class _Part:
+class Part:
+    """`filename` is None for a field that is no file."""
+
     name: str
     headers: Headers
+    filename: str | None = None
     data: bytearray = attrs.field(factory=bytearray)
 
 
@@ -41,7 +44,7 @@ def is_form(content_type: str | None) -> bool:
 def read_form(data: bytes, content_type: str | None) -> Form:
     """Raises `RequestError`: invalid_json for what is no such body, invalid_value for parts out
     of place, unsupported_media_type for a request that is no JSON."""
-    parts = _parts(data, content_type)
+    parts = read_parts(data, content_type)
     if not parts or parts[0].name != REQUEST:
         raise _malformed(f"The first part must be named {REQUEST!r}.")
     first, *files = parts
@@ -52,18 +55,20 @@ def read_form(data: bytes, content_type: str | None) -> Form:
     return Form(parse_object(bytes(first.data)), {part.name: bytes(part.data) for part in files})
 
 
-def _parts(data: bytes, content_type: str | None) -> list[_Part]:
+def read_parts(data: bytes, content_type: str | None) -> list[Part]:
+    """The fields of a form, in order. Raises `RequestError` (invalid_json)."""
     boundary = parse_options_header(content_type)[1].get("boundary")
     if not boundary:
         raise _malformed("The content type names no boundary.")
     decoder = MultipartDecoder(boundary.encode("latin-1"), max_parts=MOST_PARTS)
-    parts: list[_Part] = []
+    parts: list[Part] = []
     try:
         decoder.receive_data(data)
         decoder.receive_data(None)
         while not isinstance(event := decoder.next_event(), Epilogue | NeedData):
             if isinstance(event, Field | File):
-                parts.append(_Part(event.name or "", event.headers))
+                filename = event.filename if isinstance(event, File) else None
+                parts.append(Part(event.name or "", event.headers, filename))
             elif isinstance(event, Data):
                 parts[-1].data += event.data
     except Exception:

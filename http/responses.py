@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 from quart import Response
 
@@ -11,7 +9,7 @@ from headrace.http.exchange import Exchange
 from headrace.http.following import Followed, Following
 from headrace.http.generate import about
 from headrace.http.kept import Underway, body_of
-from headrace.http.responses_run import BackgroundRun, fitted, foresee
+from headrace.http.responses_run import BackgroundRun, advised, fitted, foresee
 from headrace.http.several import open_work
 from headrace.http.sse import HEADERS, stream_answer
 from headrace.http.wire import openai_responses
@@ -45,22 +43,9 @@ async def _asked(exchange: Exchange) -> AskedResponse:
     body = await exchange.json_body()
     edge = exchange.edge
     known = await edge.kept.known(openai_responses.wanted(body))
-    defaults = _defaults(exchange, body.get("model"))
+    defaults = advised(edge.runtime, body.get("model"))
     known = attrs.evolve(known, defaults=defaults)
     return openai_responses.parse(body, exchange.stamp(), known)
-
-
-def _defaults(exchange: Exchange, name: Any) -> dict[str, Any]:
-    """What the makers of a model advise, where the model and that are known by now."""
-    if name is not None and not isinstance(name, str):
-        return {}
-    try:
-        route = exchange.edge.runtime.registry.resolve(name)
-        info = exchange.edge.runtime.model(route.model_id).info
-    except RequestError:
-        # Whoever runs the request says what is wrong with the name.
-        return {}
-    return {} if info is None else info.defaults
 
 
 async def _stream(exchange: Exchange, asked: AskedResponse) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import trio
 
@@ -14,7 +15,7 @@ from headrace.http.several import open_work
 from headrace.http.wire.openai_responses import AskedResponse
 from headrace.http.work import Work
 from headrace.runtime.contracts import Failed, Finished
-from headrace.runtime.errors import Code, ErrorInfo
+from headrace.runtime.errors import Code, ErrorInfo, RequestError
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,18 @@ class BackgroundRun:
 
 
 _INTERNAL = ErrorInfo(Code.INTERNAL_ERROR, "The server failed on this response.")
+
+
+def advised(runtime: Runtime, name: Any) -> dict[str, Any]:
+    """What the makers of a model advise, where the model and that are known by now."""
+    if name is not None and not isinstance(name, str):
+        return {}
+    try:
+        info = runtime.model(runtime.registry.resolve(name).model_id).info
+    except RequestError:
+        # Whoever runs the request says what is wrong with the name.
+        return {}
+    return {} if info is None else info.defaults
 
 
 async def foresee(runtime: Runtime, asked: AskedResponse) -> None:

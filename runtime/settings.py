@@ -143,6 +143,8 @@ class Settings:
         None, "folder of jobs; none: a temporary one, or one in the home folder of a server"
     )
     job_queue_limit: CountOrZero = setting(64, "jobs of one kind that may wait")
+    batch_rows: Count = setting(4, "lines of a batch that run at a time, while nobody else waits")
+    files_store_bytes: Bytes = setting(4 * GIB, "most bytes of the files of batches")
     decision_max_questions: Count = setting(400, "questions in one decision request")
     decision_temperature: dict[Question, Temperature] = setting(
         attrs.Factory(each_question_at_one), "temperature by kind of question; missing: 1"

@@ -124,6 +124,11 @@ def foreseen(folder: Path, *, numerics: Numerics | None = None) -> ModelInfo:
     return attrs.evolve(expected, kv_bytes_per_token=per_token, footprint=found)
 
 
+def lazy_model(folder: Path) -> Any:
+    """The model of a folder, none of its weights read yet. Raises `RequestError` (load-failed)."""
+    return _model(folder, read_config(folder))
+
+
 def _tokenizer(folder: Path, config: Config, expected: ModelInfo) -> TextTokenizer:
     kind = TextTokenizer if expected.embedding is None else EmbeddingTokenizer
     with _or_failed("its tokenizer cannot be read"):

@@ -298,7 +298,7 @@ class Jobs(Actor[_Message]):
         if ending.status == "done":
             job = self._book.done(name, now, ending.result)
         elif ending.status == "failed":
-            job = self._book.failed(name, now, ending.error)
+            job = self._book.failed(name, now, ending.error, ending.result.summary)
         else:
             job = self._book.cancelled(name, now, ending.error)
         job = await self._end(job)

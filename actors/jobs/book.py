@@ -6,6 +6,7 @@ Of each kind one runs at a time, in the order in which they were asked for.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from headrace.actors.jobs.job import CANCELLED, Job, Result
 
@@ -60,8 +61,8 @@ class Book:
     def done(self, name: str, now: int, result: Result) -> Job:
         return self._ended(self._jobs[name].done(now, result))
 
-    def failed(self, name: str, now: int, error: str) -> Job:
-        return self._ended(self._jobs[name].failed(now, error))
+    def failed(self, name: str, now: int, error: str, summary: dict[str, Any] | None = None) -> Job:
+        return self._ended(self._jobs[name].failed(now, error, summary))
 
     def cancelled(self, name: str, now: int, error: str) -> Job:
         """A running job has ended because somebody wanted it to."""

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import trio
 
+from headrace.actors.jobs.job import Result
+from headrace.actors.jobs.kind import JobContext
 from headrace.actors.library.command import CommandFailed, run_command
 from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.told import Told
+
+OUTPUT = "program.ndjson"
 
 L = TypeVar("L", bound=msgspec.Struct)
 
@@ -71,3 +76,37 @@ def _run(arguments: Sequence[str], output: Path, look: Callable[[], None]) -> No
 def _tell(told: Callable[[L], None], lines: Sequence[L]) -> None:
     for line in lines:
         told(line)
+
+
+class _Progress:
+    """What a program that makes a model tells, handed on to its job."""
+
+    def __init__(self, context: JobContext[Any]) -> None:
+        self.last = Told()
+        self._context = context
+        self._doing = ""
+
+    def told(self, line: Told) -> None:
+        self.last = line
+        if line.doing is not None:
+            self._doing = line.doing
+            self._context.progress(line.fraction or 0.0, line.doing)
+        elif line.total:
+            amount = f"{line.bytes} of {line.total} bytes"
+            self._context.progress((line.bytes or 0) / line.total, f"{self._doing}: {amount}")
+
+
+async def run_model_program(context: JobContext[Any], arguments: Sequence[str]) -> Result:
+    """Run a program that makes a model, and let the model be asked for from then on."""
+    progress = _Progress(context)
+    try:
+        await run_child(arguments, context.folder / OUTPUT, Told, progress.told)
+    except RequestError:
+        if (error := progress.last.error) is not None:
+            raise RequestError(Code.LOAD_FAILED, error) from None
+        raise
+    last = progress.last
+    await context.runtime.look_for_models()
+    return Result(
+        summary={"model": last.model, "path": last.path, "bytes": last.bytes, "made": last.made}
+    )

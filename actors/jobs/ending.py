@@ -15,7 +15,7 @@ UNFORESEEN = "The job failed unexpectedly."
 
 @attrs.frozen
 class Ending:
-    """`result` belongs to what is done, `error` to the rest."""
+    """`error` says why it is not done; then the result has a summary at most."""
 
     status: Literal["done", "failed", "cancelled"]
     result: Result = attrs.field(factory=Result)
@@ -29,7 +29,9 @@ _Failure: TypeAlias = BaseException | BaseExceptionGroup[BaseException]
 
 
 def failed(error: _Failure) -> Ending:
-    return Ending("failed", error=words(first(error)))
+    told = first(error)
+    details = told.info.details if isinstance(told, RequestError) else None
+    return Ending("failed", Result(summary=details), words(told))
 
 
 def first(error: _Failure) -> BaseException:

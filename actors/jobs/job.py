@@ -69,8 +69,8 @@ class Job:
             summary=result.summary,
         )
 
-    def failed(self, now: int, error: str) -> Job:
-        return attrs.evolve(self._moved("failed"), ended_at=now, error=error)
+    def failed(self, now: int, error: str, summary: dict[str, Any] | None = None) -> Job:
+        return attrs.evolve(self._moved("failed"), ended_at=now, error=error, summary=summary)
 
     def cancelled(self, now: int, error: str = CANCELLED) -> Job:
         return attrs.evolve(self._moved("cancelled"), ended_at=now, error=error)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import trio
-
 from headrace.actors.database import StoreInUse
 from headrace.actors.jobs.actor import Jobs
+from headrace.actors.jobs.convert import Convert
+from headrace.actors.jobs.pull import Pull
 from headrace.actors.jobs.stamps import Stamps
 from headrace.actors.jobs.store import JobStore
 from headrace.actors.jobs.trial import Crash, Noop
@@ -22,30 +22,24 @@ async def open_jobs(
 ) -> Jobs:
     """Raises `SettingError` where another process uses the folder."""
     stamps = stamps if stamps is not None else Stamps()
-    jobs = Jobs(
-        await open_store(settings.jobs_folder, stamps.now()),
-        threads,
-        trace,
-        queue_limit=settings.job_queue_limit,
-        stamps=stamps,
-    )
+    async with threads("opening of jobs") as thread:
+        store = await thread.run(_open, settings, stamps.now())
+    limit = settings.job_queue_limit
+    jobs = Jobs(store, threads, trace, queue_limit=limit, stamps=stamps)
+    jobs.register(Pull(settings.home))
+    jobs.register(Convert(settings.home))
     if settings.test_jobs:
         jobs.register(Noop())
         jobs.register(Crash())
     return jobs
 
 
-async def open_store(folder: str | None, now: int) -> JobStore:
-    if folder is None:
-        await trio.lowlevel.checkpoint()
-        return JobStore(None, now)
+def _open(settings: Settings, now: int) -> JobStore:
+    folder = settings.jobs_folder
+    place = None if folder is None else Path(folder).expanduser()
     try:
-        return await trio.to_thread.run_sync(_store, folder, now)
+        return JobStore(place, now, files_bytes=settings.files_store_bytes)
     except StoreInUse:
         raise SettingError(f"jobs_folder: {folder} is in use by another server") from None
     except OSError as error:
         raise SettingError(f"jobs_folder: {folder}: {error.strerror}") from None
-
-
-def _store(folder: str, now: int) -> JobStore:
-    return JobStore(Path(folder).expanduser(), now)

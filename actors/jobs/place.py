@@ -21,6 +21,7 @@ import attrs
 import msgspec
 
 from headrace.actors.jobs.job import Event
+from headrace.runtime.whole_file import UNFINISHED
 
 LOG = "log.ndjson"
 # Beyond this a log takes no more lines but the last one.
@@ -84,6 +85,12 @@ class JobFolders:
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
         return lines, Spot(spot.lines + len(lines), spot.bytes + len(whole))
+
+    def tidy(self, name: str) -> None:
+        """Remove what was begun in a job's folder and is not whole."""
+        if self._folder is not None or self._temporary is not None:
+            for file in self.of(name).glob(f"*{UNFINISHED}"):
+                file.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         if self._folder is not None or self._temporary is not None:

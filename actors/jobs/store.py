@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from headrace.actors.database import MEMORY, Schema, change, open_database
+from headrace.actors.jobs.files import SCHEMA as FILES
+from headrace.actors.jobs.files import Files
 from headrace.actors.jobs.job import Event, Job, end_event, start_event
 from headrace.actors.jobs.place import JobFolders, Spot
 
@@ -18,7 +20,7 @@ MOST_KEPT = 1000
 
 SCHEMA = Schema(
     version=1,
-    text="""
+    text=f"""
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -28,6 +30,7 @@ CREATE TABLE jobs (
     row BLOB NOT NULL
 );
 CREATE INDEX jobs_by_kind ON jobs (kind, number);
+{FILES}
 """,
 )
 COLUMNS = "id, kind, status, ended, row"
@@ -46,13 +49,16 @@ class JobStore:
         now: int,
         *,
         most_kept: int = MOST_KEPT,
+        files_bytes: int = 0,
     ) -> None:
         self.folders = JobFolders(folder)
         self.zombies = 0
         self._most_kept = most_kept
         path = MEMORY if folder is None else str(folder / DATABASE)
         self._database = open_database(path, SCHEMA)
+        self.files = Files(self._database, self.folders, files_bytes)
         self._bury(now)
+        self.files.sweep()
         self.folders.sweep(name for (name,) in self._database.execute("SELECT id FROM jobs"))
 
     def add(self, job: Job) -> None:
@@ -83,6 +89,7 @@ class JobStore:
 
     def end(self, job: Job) -> None:
         """The row counts; an end that its log has no room for is told from the row."""
+        self.folders.tidy(job.id)
         self.put(job)
         with suppress(OSError):
             self.folders.append(job.id, end_event(job), last=True)
@@ -118,7 +125,9 @@ class JobStore:
     def _bury(self, now: int) -> None:
         left = self._database.execute("SELECT row FROM jobs WHERE NOT ended").fetchall()
         for (row,) in left:
-            self.put(_job(row).left_behind(now))
+            job = _job(row).left_behind(now)
+            self.folders.tidy(job.id)
+            self.put(job)
         self.zombies = len(left)
 
     def _over_the_bound(self) -> list[tuple[Any, ...]]:

@@ -76,7 +76,7 @@ class Library:
         # An empty path would be the folder we are in.
         if source and path.is_dir():
             return self._described(path)
-        if _is_gguf(path):
+        if is_gguf(path):
             return self._complete(self._converted_folder(path))
         if hub.is_repository(source):
             snapshot = hub.cached(self._hub_cache, source)
@@ -96,7 +96,7 @@ class Library:
         path = Path(source).expanduser()
         if source in self._registry:
             return self._from_registry(self._registry[source], report, amount)
-        if _is_gguf(path):
+        if is_gguf(path):
             return self._from_gguf(path, report)
         if hub.is_repository(source):
             return self._described(self._from_hub(source, report, amount))
@@ -191,17 +191,19 @@ class Library:
         return self._described(target)
 
     def _converted_folder(self, file: Path) -> Path:
-        """Named by content, so that a file that moved is found and one that changed is not.
-
-        Head and tail are enough to tell model files apart and need no minute of reading.
-        """
-        digest = hashlib.sha256(str(file.stat().st_size).encode())
-        with file.open("rb") as opened:
-            digest.update(opened.read(_SAMPLE_BYTES))
-            opened.seek(max(file.stat().st_size - _SAMPLE_BYTES, 0))
-            digest.update(opened.read(_SAMPLE_BYTES))
+        """Named by content, so that a file that moved is found and one that changed is not."""
         stem = re.sub(r"[^\w.-]+", "-", file.stem).strip(".-") or "model"
-        return self._models / f"{stem}-{digest.hexdigest()[:8]}"
+        return self._models / f"{stem}-{content_digest(file)[:8]}"
+
+
+def content_digest(file: Path) -> str:
+    """What a model file is told by: head and tail are enough and need no minute of reading."""
+    digest = hashlib.sha256(str(file.stat().st_size).encode())
+    with file.open("rb") as opened:
+        digest.update(opened.read(_SAMPLE_BYTES))
+        opened.seek(max(file.stat().st_size - _SAMPLE_BYTES, 0))
+        digest.update(opened.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
 
 
 def _convert(file: Path, folder: Path, name: str, report: Report) -> None:
@@ -224,7 +226,7 @@ def _convert(file: Path, folder: Path, name: str, report: Report) -> None:
     work.rmdir()
 
 
-def _is_gguf(path: Path) -> bool:
+def is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 

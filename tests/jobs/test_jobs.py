@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from headrace.runtime.testing.memory_site import MemoryCaller, MemorySite, open_memory_site
 from headrace.runtime.testing.site import Reply, http
-
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 def post(kind: Any, config: Any = None, **more: Any) -> bytes:
@@ -61,7 +59,9 @@ def events(reply: Reply) -> list[dict[str, Any]]:
     return [json.loads(lines[1].removeprefix("data: ")) for lines in told]
 
 
-async def test_a_job_goes_from_queued_to_done_and_its_stream_tells_all_of_it() -> None:
+async def test_a_job_goes_from_queued_to_done_and_its_stream_tells_all_of_it(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         reply = await site.call(post("noop", {"steps": 2, "seconds": 1}))
         job = reply.json["job"]
@@ -86,7 +86,9 @@ async def test_a_job_goes_from_queued_to_done_and_its_stream_tells_all_of_it() -
         await site.idle()
 
 
-async def test_a_reader_that_comes_back_gets_what_it_has_not_seen() -> None:
+async def test_a_reader_that_comes_back_gets_what_it_has_not_seen(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         name = await submitted(site, steps=3)
         whole = events(await site.call(get(f"/api/jobs/{name}/stream")))
@@ -98,7 +100,9 @@ async def test_a_reader_that_comes_back_gets_what_it_has_not_seen() -> None:
         assert events(again) == whole
 
 
-async def test_a_stream_follows_a_job_with_signs_of_life_while_it_is_silent() -> None:
+async def test_a_stream_follows_a_job_with_signs_of_life_while_it_is_silent(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True, keepalive_s=2) as site:
         name = await submitted(site, steps=1, seconds=5)
         reply = await site.call(get(f"/api/jobs/{name}/stream"))
@@ -107,7 +111,7 @@ async def test_a_stream_follows_a_job_with_signs_of_life_while_it_is_silent() ->
         await site.idle()
 
 
-async def test_a_reader_that_leaves_ends_nothing() -> None:
+async def test_a_reader_that_leaves_ends_nothing(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         name = await submitted(site, steps=3, seconds=1)
         async with open_stream(site, name) as caller:
@@ -118,7 +122,7 @@ async def test_a_reader_that_leaves_ends_nothing() -> None:
         await site.idle()
 
 
-async def test_one_job_of_a_kind_runs_at_a_time_and_in_order() -> None:
+async def test_one_job_of_a_kind_runs_at_a_time_and_in_order(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         names = [await submitted(site, steps=1, seconds=10) for _ in range(3)]
         await trio.sleep(5)
@@ -132,7 +136,7 @@ async def test_one_job_of_a_kind_runs_at_a_time_and_in_order() -> None:
         assert [job["started_at"] for job in rows] == sorted(job["started_at"] for job in rows)
 
 
-async def test_too_many_that_wait_are_refused_by_name() -> None:
+async def test_too_many_that_wait_are_refused_by_name(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True, job_queue_limit=1) as site:
         first = await submitted(site, seconds=100)
         await submitted(site)
@@ -146,7 +150,9 @@ async def test_too_many_that_wait_are_refused_by_name() -> None:
         await submitted(site)
 
 
-async def test_cancelling_a_running_job_ends_its_scope_and_starts_the_next() -> None:
+async def test_cancelling_a_running_job_ends_its_scope_and_starts_the_next(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         first = await submitted(site, seconds=100)
         second = await submitted(site, seconds=1, steps=1)
@@ -163,7 +169,9 @@ async def test_cancelling_a_running_job_ends_its_scope_and_starts_the_next() -> 
         await site.idle()
 
 
-async def test_a_queued_job_that_is_cancelled_never_runs_and_an_ended_one_stays_as_it_is() -> None:
+async def test_a_queued_job_that_is_cancelled_never_runs_and_an_ended_one_stays_as_it_is(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         first, second = await submitted(site, seconds=1), await submitted(site)
         assert (await delete(site, second)).json["job"]["status"] == "cancelled"
@@ -188,7 +196,9 @@ async def test_a_queued_job_that_is_cancelled_never_runs_and_an_ended_one_stays_
         (post("noop", configuration={}), "configuration"),
     ],
 )
-async def test_a_job_that_cannot_be_is_refused(body: bytes, named: str) -> None:
+async def test_a_job_that_cannot_be_is_refused(
+    autojump_clock: MockClock, body: bytes, named: str
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         reply = await site.call(body)
         assert reply.status == 400
@@ -197,7 +207,7 @@ async def test_a_job_that_cannot_be_is_refused(body: bytes, named: str) -> None:
         assert (await site.call(get("/api/jobs"))).json["jobs"] == []
 
 
-async def test_what_is_unknown_is_told_so() -> None:
+async def test_what_is_unknown_is_told_so(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         for call in (get("/api/jobs/job_0"), http("DELETE", "/api/jobs/job_0")):
             reply = await site.call(call)
@@ -206,7 +216,7 @@ async def test_what_is_unknown_is_told_so() -> None:
         assert [(event["type"], event["error"]) for event in told] == [("failed", "job not found")]
 
 
-async def test_a_list_is_bounded_and_of_one_kind_where_asked() -> None:
+async def test_a_list_is_bounded_and_of_one_kind_where_asked(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         names = [await submitted(site) for _ in range(3)]
         crash = await submitted(site, "crash", how="raise")
@@ -218,18 +228,20 @@ async def test_a_list_is_bounded_and_of_one_kind_where_asked() -> None:
         assert (await site.call(get("/api/jobs?limit=201"))).status == 400
 
 
-async def test_a_job_that_fails_says_why_as_far_as_that_was_foreseen() -> None:
+async def test_a_job_that_fails_says_why_as_far_as_that_was_foreseen(
+    autojump_clock: MockClock,
+) -> None:
     async with open_memory_site(test_jobs=True) as site:
         refused = await submitted(site, "crash", how="refuse")
         bug = await submitted(site, "crash", how="raise")
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         assert (await row(site, refused))["error"] == "This job always fails."
         failed = await row(site, bug)
         assert (failed["status"], failed["error"]) == ("failed", "The job failed unexpectedly.")
         site.scene.story().tells("job.crashed")
 
 
-async def test_the_kinds_for_tests_are_there_only_if_wanted() -> None:
+async def test_the_kinds_for_tests_are_there_only_if_wanted(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         assert {"noop", "crash"} <= set((await site.call(get("/v1"))).json["job_kinds"])
     async with open_memory_site() as site:
@@ -237,7 +249,7 @@ async def test_the_kinds_for_tests_are_there_only_if_wanted() -> None:
         assert (await site.call(post("noop"))).status == 400
 
 
-async def test_a_drain_ends_jobs_and_sends_their_readers_away() -> None:
+async def test_a_drain_ends_jobs_and_sends_their_readers_away(autojump_clock: MockClock) -> None:
     async with open_memory_site(test_jobs=True) as site:
         name = await submitted(site, seconds=100)
         waiting = await submitted(site)
