@@ -17,6 +17,7 @@ import attrs
 from headrace.actors.ledger import UNLIMITED_BYTES, Allot, Use
 from headrace.actors.rows import BatchRow
 from headrace.runtime.footprint import Footprint
+from headrace.runtime.grouping import padded_tokens, widest_group
 from headrace.runtime.ports import RowSpec
 
 # Tokens for which a row is given memory at a time.
@@ -57,6 +58,8 @@ class _Length:
     reads: bool
     # Tokens of its prompt while that is not complete.
     prompt: int | None
+    # On top of a chunk of its prompt, for computing what goes on from there.
+    branches_bytes: int = 0
 
     def after(self, steps: int) -> int:
         return min(self.base + steps, self.most)
@@ -139,7 +142,15 @@ class Rations:
         more = max((len(more.tokens) for more in spec.continuations), default=0)
         tokens = len(spec.tokens) + more
         most = tokens if spec.is_read else tokens - spec.resumed + spec.max_tokens
-        return _Length(spec.row, tokens - self._steps, most, spec.is_read, tokens)
+        base = tokens - self._steps
+        return _Length(spec.row, base, most, spec.is_read, tokens, self._branches_bytes(spec))
+
+    def _branches_bytes(self, spec: RowSpec) -> int:
+        # The last token of the prompt is computed with each.
+        lengths = [1 + len(more.tokens) for more in spec.continuations]
+        rows = widest_group(lengths, self._chunk_tokens, len(spec.tokens))
+        tokens = padded_tokens(self._chunk_tokens)
+        return self._footprint.branches_bytes(rows, tokens, len(spec.tokens))
 
     def completed(self, number: int) -> bool:
         """The row's prompt is complete. Answers whether that is news to its client."""
@@ -303,7 +314,8 @@ class Rations:
         if len(prompts) > 1 and self._footprint.together:
             # Short prompts that are computed together are copied to one batch and back.
             prefill += len(prompts) * self._footprint.row_bytes(1)
-        return max(decode, prefill)
+        branches = max(length.branches_bytes for length in lengths)
+        return max(decode, prefill + branches)
 
     def __repr__(self) -> str:
         return (

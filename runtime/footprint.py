@@ -68,6 +68,15 @@ class Footprint:
         computed = chunk * (self.token_bytes + self.score_bytes * context_tokens)
         return kept + computed + self.context_bytes * context_tokens
 
+    def branches_bytes(self, rows: int, tokens: int, context_tokens: int) -> int:
+        """What one pass takes over rows that go on from one context, beyond a chunk as long: the
+        caches of their tokens, and a copy of one layer of the context for each further row."""
+        if rows < 2 or self.state_bytes or any(group.window for group in self.groups):
+            # Such rows go on one after the other.
+            return 0
+        own = tokens * sum(group.bytes_per_token for group in self.groups)
+        return own + (rows - 1) * self.context_bytes * context_tokens
+
     def lone_bytes(self, context_tokens: int, chunk_tokens: int, rows: int = 1) -> int:
         """All that the rows of one request, each of this length, take at their worst moment,
         weights left out."""

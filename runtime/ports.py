@@ -199,7 +199,8 @@ class Engine(Protocol):
         """Advance the given rows by the given numbers of prompt tokens, as one unit of work.
 
         With more than one row each number must be all that the row has left. A row that cannot be
-        computed in parts is computed to its end.
+        computed in parts is computed to its end, and one with continuations may be computed less
+        far, as several of them are computed in one pass.
         """
 
     def decode(self) -> StepResult:

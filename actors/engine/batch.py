@@ -6,7 +6,7 @@ One OS thread owns an engine for life. Nothing here sets process-wide MLX state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,9 @@ class BatchEngine:
         for row in waiting:
             self._prefixes.look(row)
         self._complete(waiting)
-        read = [*self._pool(pooling, failed), *self._go_on(behind, failed)]
+        left = self._readings.left(row.spec.row for row, _ in behind)
+        read = [*self._pool(pooling, failed), *self._go_on(behind, before, failed)]
+        continued = left - self._readings.left(row.spec.row for row, _ in behind)
         memory.release_buffers(above_bytes=_SPARE_BYTES)
         prompts = sum(
             row.computed - row.reused - done for row, done in before.items() if not row.gone
@@ -169,7 +171,7 @@ class BatchEngine:
         return StepResult(
             failed=tuple(failed),
             seconds=time.perf_counter() - started,
-            prefilled=prompts + sum(count for _, count in (*pooling, *behind)),
+            prefilled=prompts + continued + sum(count for _, count in pooling),
             read=tuple(read),
             prompt_scores=tuple(scores),
         )
@@ -318,15 +320,16 @@ class BatchEngine:
             failed += [RowFailed(row, f"{type(error).__name__}: {error}") for row, _ in chunks]
             return []
 
-    def _go_on(self, behind: Sequence[tuple[Row, int]], failed: list[RowFailed]) -> list[RowRead]:
-        """What is read behind prompts that are complete."""
+    def _go_on(
+        self, behind: Sequence[tuple[Row, int]], late: Container[Row], failed: list[RowFailed]
+    ) -> list[RowRead]:
+        """What is read behind prompts that are complete. The `late` have just become so."""
         read = list[RowRead]()
         for row, count in behind:
             if not count or row.gone or row.remaining:
                 continue
             try:
-                row.cache = row.cache or kv.fresh(self._model)
-                read += self._readings.go_on(row.spec.row, row.cache, count)
+                read += self._readings.go_on(row, count, partly=row not in late)
             except Exception as error:
                 self._readings.remove(row.spec.row)
                 failed += self._lose([row], error)

@@ -5,91 +5,18 @@ They are computed beside the rows that generate, in the same chunks, and never d
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import KVCache
 
-from headrace.actors.engine import forward, kv
+from headrace.actors.engine import kv
+from headrace.actors.engine.continuing import Continuations
 from headrace.actors.engine.kv import Cache
 from headrace.actors.engine.pooling import finished, pooled
-from headrace.runtime.ports import Continuation, Pooling, RowRead, RowSpec
-
-# The head is as wide as the vocabulary and computes every token of a pass, though one is looked
-# at. A pass that is longer is divided; below, reading the weights twice would cost more.
-TAIL_TOKENS = 64
-
-
-class Continuations:
-    """What is still to be read behind a row's prompt, one continuation after the other.
-
-    Each is a pass of its own, alone, over the prompt's KV: so its logits cannot depend on the
-    others or on the rows beside. The prompt's last token is computed with each of them, since a
-    prompt is computed up to its last token.
-    """
-
-    def __init__(self, spec: RowSpec) -> None:
-        last = spec.tokens[-1]
-        self._todo = deque(_after(last, more) for more in spec.continuations)
-        # Of the first one: its KV, and how many of its tokens are in there.
-        self._cache: Cache | None = None
-        self._done = 0
-        self._logits: list[tuple[float, ...]] = []
-
-    @property
-    def remaining(self) -> int:
-        return sum(len(more.tokens) for more in self._todo) - self._done
-
-    @property
-    def logits(self) -> tuple[tuple[float, ...], ...]:
-        return tuple(self._logits)
-
-    def advance(self, model: Any, prompt: Cache, count: int) -> None:
-        """Compute so many tokens more. `prompt` is the row's KV; it is as before whenever a
-        continuation has come to its end."""
-        while count and self._todo:
-            more = self._todo[0]
-            if self._cache is None:
-                self._cache = prompt if _can_go_back(prompt) else kv.forked(prompt)
-            piece = more.tokens[self._done : self._done + count]
-            self._done += len(piece)
-            count -= len(piece)
-            if self._done < len(more.tokens):
-                forward.advance(model, self._cache, piece)
-                return
-            self._logits.append(_label_logits(model, self._cache, piece, more.labels))
-            self._next(prompt)
-
-    def _next(self, prompt: Cache) -> None:
-        more = self._todo.popleft()
-        if self._cache is prompt:
-            for layer in prompt:
-                layer.trim(len(more.tokens))
-        self._cache, self._done = None, 0
-
-
-def _after(last: int, more: Continuation) -> Continuation:
-    return Continuation((last, *more.tokens), more.labels)
-
-
-def _can_go_back(cache: Cache) -> bool:
-    """Whether tokens can be taken out of it again. Windows and states cannot be wound back."""
-    return all(type(layer) is KVCache for layer in cache)
-
-
-def _label_logits(
-    model: Any, cache: Cache, tokens: Sequence[int], labels: Sequence[int]
-) -> tuple[float, ...]:
-    if len(tokens) > TAIL_TOKENS:
-        forward.advance(model, cache, tokens[:-TAIL_TOKENS])
-        tokens = tokens[-TAIL_TOKENS:]
-    logits = model(mx.array([tokens]), cache=cache)[0, -1].astype(mx.float32)
-    read = logits[mx.array(list(labels))]
-    mx.eval(read, kv.arrays(cache))
-    return tuple(np.asarray(read).tolist())
+from headrace.actors.engine.rows import Row
+from headrace.runtime.ports import Pooling, RowRead, RowSpec
 
 
 class PooledRow:
@@ -208,11 +135,16 @@ class Readings:
         read = rows[0].advance(self._model, chunks[0][1])
         return [] if read is None else [read]
 
-    def go_on(self, row: int, prompt: Cache, count: int) -> list[RowRead]:
-        """Compute behind a complete prompt, whose KV is given."""
-        continued = self._continued[row]
-        continued.advance(self._model, prompt, count)
-        return [] if continued.remaining else [RowRead(row, logits=continued.logits)]
+    def left(self, rows: Iterable[int]) -> int:
+        """The same of several."""
+        return sum(map(self.remaining, rows))
+
+    def go_on(self, row: Row, count: int, *, partly: bool) -> list[RowRead]:
+        """Compute up to so many tokens behind a row's complete prompt."""
+        row.cache = row.cache or kv.fresh(self._model)
+        continued = self._continued[row.spec.row]
+        continued.advance(self._model, row.cache, count, partly=partly)
+        return [] if continued.remaining else [RowRead(row.spec.row, logits=continued.logits)]
 
     @property
     def nbytes(self) -> int:

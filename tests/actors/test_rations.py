@@ -14,7 +14,8 @@ from headrace.actors.ledger import Allot, Ledger, Use
 from headrace.actors.rations import BLOCK_TOKENS, Claim, Rations, renumbered
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.footprint import Footprint, KvGroup
-from headrace.runtime.ports import RowSpec
+from headrace.runtime.grouping import padded_tokens
+from headrace.runtime.ports import Continuation, RowSpec
 
 BYTE = Footprint((KvGroup(1),))
 GREEDY = Sampling(seed=0, temperature=0.0)
@@ -234,3 +235,17 @@ class TestGate:
         ledger.report("a", Use(rows_bytes=450, taken_bytes=450, obeyed=2))
         gate.line_up("t", self.wish("a", 1, 100))
         assert not gate.let_run("t")
+
+
+def test_questions_that_share_a_pass_are_counted_with_their_copies_of_the_state() -> None:
+    """Given layers of which a token of context takes 2 bytes to copy, when four questions of 4
+    tokens stand behind 20, then all of them fit into a chunk and three copies are made."""
+    footprint = Footprint((KvGroup(1),), context_bytes=2)
+    questions = tuple(Continuation((1,) * 3, (1, 2)) for _ in range(4))
+    alone, together = (rations(10_000, footprint) for _ in range(2))
+    come(alone, 1, 20, most=0, continuations=questions[:1])
+    come(together, 1, 20, most=0, continuations=questions)
+    for made in (alone, together):
+        assert len(made.admit()) == 1
+    more = together.use(0).rows_bytes - alone.use(0).rows_bytes
+    assert more == padded_tokens(16) + 3 * 2 * 20

@@ -18,12 +18,21 @@ CONTINUATIONS = (
     Continuation((19,), (40, 2)),
     Continuation(tuple(range(20, 90)), (10, 11, 12, 13)),
 )
+# Of many lengths, in no order.
+MANY = tuple(
+    Continuation(tuple((7 * n + at) % 96 + 1 for at in range(1 + (n * 5) % 13)), (n + 1, n + 2))
+    for n in range(24)
+)
 TEXTS = ((3, 1, 4), (1, 5, 9, 2, 6, 5, 3, 5, 8), (9,))
 NO_DRAWS = Sampling(seed=0, temperature=0.0)
 
 
-def asked(row: int, prefix: Sequence[int] = PREFIX) -> RowSpec:
-    return RowSpec(row, tuple(prefix), NO_DRAWS, 0, continuations=CONTINUATIONS)
+def asked(
+    row: int,
+    prefix: Sequence[int] = PREFIX,
+    continuations: tuple[Continuation, ...] = CONTINUATIONS,
+) -> RowSpec:
+    return RowSpec(row, tuple(prefix), NO_DRAWS, 0, continuations=continuations)
 
 
 def text(row: int, tokens: Sequence[int], pooling: Pooling) -> RowSpec:
@@ -54,6 +63,24 @@ def vector_of(model: Any, tokens: Sequence[int], pooling: Pooling) -> Any:
     return found / np.linalg.norm(found)
 
 
+class Watched:
+    """A model whose passes are written down, as rows and tokens. Passes of so many rows fail."""
+
+    def __init__(
+        self, model: Any, passes: list[tuple[int, ...]], refused_rows: int | None = None
+    ) -> None:
+        self._model, self._passes, self._refused = model, passes, refused_rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> Any:
+        self._passes.append(tokens.shape)
+        if tokens.shape[0] == self._refused:
+            raise MemoryError("no room for so many rows")
+        return self._model(tokens, cache=cache)
+
+
 class TestLabels:
     @pytest.mark.parametrize("chunk", [1, 5, 16, 1000])
     def test_their_logits_are_mlx_lms_own(self, model: Any, take_with: Any, chunk: int) -> None:
@@ -61,6 +88,57 @@ class TestLabels:
         for more, logits in zip(CONTINUATIONS, found.logits, strict=True):
             expected = logits_of(model, (*PREFIX, *more.tokens), more.labels)
             assert np.allclose(logits, expected, atol=2e-4)
+
+    @pytest.mark.parametrize("chunk", [7, 40, 1000])
+    def test_many_are_computed_together_and_each_is_as_if_alone(
+        self, model: Any, take_with: Any, chunk: int
+    ) -> None:
+        hand = take_with(model, lookahead=False)
+        found = read(hand, asked(1, continuations=MANY), chunk)
+        for more, logits in zip(MANY, found.logits, strict=True):
+            expected = logits_of(model, (*PREFIX, *more.tokens), more.labels)
+            assert np.allclose(logits, expected, atol=2e-4)
+            alone = read(hand, asked(2, continuations=(more,)))
+            assert np.allclose(logits, alone.logits[0], atol=1e-4)
+        assert hand.engine.kv_bytes() == 0
+
+    def test_those_of_like_length_share_a_pass(self, tiny_llama: Any, take_with: Any) -> None:
+        passes = list[tuple[int, ...]]()
+        hand = take_with(Watched(tiny_llama, passes), lookahead=False)
+        hand.engine.add(asked(1, continuations=(Continuation((1, 2, 3), (4, 5)),) * 5))
+        hand.engine.prefill([(1, len(PREFIX) - 1)])
+        del passes[:]
+        result = hand.engine.prefill([(1, 13)])
+        assert passes == [(3, 4)], "four tokens each, as many as fit whole"
+        assert (result.prefilled, result.read) == (12, ())
+        assert hand.engine.remaining(1) == 8
+        (only,) = hand.engine.prefill([(1, 8)]).read
+        assert len(only.logits) == 5
+
+    def test_a_question_that_does_not_fit_behind_the_prompt_waits_for_the_next_chunk(
+        self, tiny_llama: Any, take_with: Any
+    ) -> None:
+        hand = take_with(tiny_llama, lookahead=False)
+        hand.engine.add(asked(1, continuations=(Continuation((1, 2, 3), (4, 5)),) * 2))
+        result = hand.engine.prefill([(1, len(PREFIX) + 2)])
+        assert result.prefilled == len(PREFIX) - 1
+        assert hand.engine.remaining(1) == 8
+
+    def test_one_that_fails_among_others_takes_its_row_and_no_other(
+        self, tiny_llama: Any, take_with: Any, alone: Any
+    ) -> None:
+        passes = list[tuple[int, ...]]()
+        broken = Watched(tiny_llama, passes, refused_rows=3)
+        hand = take_with(broken, lookahead=False)
+        hand.enter(1, [1, 2, 3, 4])
+        hand.engine.add(asked(2, continuations=(Continuation((1, 2, 3), (4, 5)),) * 3))
+        result = hand.engine.prefill([(2, hand.engine.remaining(2))])
+        assert [failure.row for failure in result.failed] == [2]
+        assert result.read == ()
+        hand.decode(12)
+        assert hand.given[1][:12] == alone(tiny_llama, [1, 2, 3, 4], 12)
+        hand.engine.remove(1)
+        assert hand.engine.kv_bytes() == 0
 
     def test_a_prompt_of_one_token_is_enough(self, model: Any, take_with: Any) -> None:
         found = read(take_with(model, lookahead=False), asked(1, prefix=(5,)))
