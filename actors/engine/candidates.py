@@ -41,10 +41,12 @@ def _floor(logits: Logits, total: Logits, filters: Filters, ranked: bool) -> Log
     with np.errstate(divide="ignore"):
         floor = np.log(0.5 * np.maximum(1 - filters.top_p, 0) * total / vocab_size)
     floor = np.maximum(floor, filters.log_min_p)
-    if ranked and filters.uses_top_k:
-        deepest = int(filters.top_k.max())
-        ranks = np.partition(logits, vocab_size - deepest, axis=-1)
-        floor = np.maximum(floor, ranks[:, vocab_size - deepest, None])
+    # A row that does not ask for the filter must not have the others keep their whole vocabulary.
+    asking = np.flatnonzero(filters.top_k[:, 0] < vocab_size) if ranked else ()
+    if len(asking):
+        cut = vocab_size - int(filters.top_k[asking].max())
+        ranks = np.partition(logits[asking], cut, axis=-1)[:, cut, None]
+        floor[asking] = np.maximum(floor[asking], ranks)
     lowest: Logits = floor.astype(np.float32)
     return lowest
 

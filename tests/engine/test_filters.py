@@ -137,6 +137,13 @@ def test_candidates_are_few_where_the_filters_are_strict() -> None:
     assert np.isfinite(few).sum(axis=-1).tolist() == [5, 5]
 
 
+def test_a_neighbour_without_top_k_does_not_make_candidates_of_a_whole_vocabulary() -> None:
+    logits = shifted(np, np.tile(-0.1 * np.arange(10_000, dtype=np.float32), (2, 1)))
+    asked = filters([Asked(top_k=40), Asked(top_p=0.5)], np)
+    tokens, _, _ = candidates(logits, asked, ranked=True)
+    assert tokens.shape[1] < 500
+
+
 def test_tokens_that_tie_at_a_threshold_stay_together() -> None:
     logits = [0.0, 0.0, -1.0, -1.0, *[-9.0] * (VOCAB - 4)]
     batch = [(Asked(top_k=3), logits), (Asked(top_p=0.8), logits)]
