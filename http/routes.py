@@ -119,5 +119,5 @@ def openapi(exchange: Exchange) -> Response:
 
 def about(exchange: Exchange) -> Response:
     current = exchange.edge.runtime.statistics().current
-    kinds = exchange.edge.runtime.jobs.kinds
+    kinds = [kind.name for kind in exchange.edge.runtime.jobs.kinds.values() if kind.listed]
     return exchange.json(operations.about(current, exchange.edge.endpoints, kinds))

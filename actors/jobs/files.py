@@ -57,8 +57,7 @@ class Files:
         """At the start, when no job runs."""
         with change(self._database):
             self._database.execute(
-                "DELETE FROM files WHERE job IS NOT NULL"
-                " AND job NOT IN (SELECT id FROM jobs WHERE status = 'done')"
+                "DELETE FROM files WHERE job IN (SELECT id FROM jobs WHERE status != 'done')"
             )
         known = {name for (name,) in self._database.execute("SELECT id FROM files")}
         self._folders.sweep_files(FOLDER, known)

@@ -48,6 +48,8 @@ PROGRESS_SECONDS = 0.25
 class JobKind(ABC, Generic[C]):
     name: ClassVar[str]
     config: type[C]
+    # Whether `/v1` tells of it.
+    listed: ClassVar[bool] = True
 
     def check(self, config: C) -> None:
         """What the type does not say of a config. Raises `RequestError`; must not wait."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import outcome
+import trio
+
 from headrace.actors.database import StoreInUse
 from headrace.actors.jobs.actor import Jobs
 from headrace.actors.jobs.convert import Convert
@@ -22,8 +25,7 @@ async def open_jobs(
 ) -> Jobs:
     """Raises `SettingError` where another process uses the folder."""
     stamps = stamps if stamps is not None else Stamps()
-    async with threads("opening of jobs") as thread:
-        store = await thread.run(_open, settings, stamps.now())
+    store = await _opened(settings, threads, stamps.now())
     limit = settings.job_queue_limit
     jobs = Jobs(store, threads, trace, queue_limit=limit, stamps=stamps)
     jobs.register(Pull(settings.home))
@@ -32,6 +34,16 @@ async def open_jobs(
         jobs.register(Noop())
         jobs.register(Crash())
     return jobs
+
+
+async def _opened(settings: Settings, threads: ThreadFactory, now: int) -> JobStore:
+    if settings.jobs_folder is None:
+        await trio.lowlevel.checkpoint()
+        return _open(settings, now)
+    async with threads("opening of jobs") as thread:
+        # An error would leave the thread's own scope as one of a group.
+        opened = await thread.run(outcome.capture, _open, settings, now)
+    return opened.unwrap()
 
 
 def _open(settings: Settings, now: int) -> JobStore:

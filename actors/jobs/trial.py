@@ -25,6 +25,7 @@ class NoopConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 class Noop(JobKind[NoopConfig]):
     name = "noop"
+    listed = False
     config = NoopConfig
 
     async def run(self, context: JobContext[NoopConfig]) -> Result:
@@ -48,6 +49,7 @@ class Crash(JobKind[CrashConfig]):
     """With `exit` and `signal` in a process of its own, as heavy work is done."""
 
     name = "crash"
+    listed = False
     config = CrashConfig
 
     async def run(self, context: JobContext[CrashConfig]) -> Result:

@@ -241,12 +241,15 @@ async def test_a_job_that_fails_says_why_as_far_as_that_was_foreseen(
         site.scene.story().tells("job.crashed")
 
 
-async def test_the_kinds_for_tests_are_there_only_if_wanted(autojump_clock: MockClock) -> None:
-    async with open_memory_site(test_jobs=True) as site:
-        assert {"noop", "crash"} <= set((await site.call(get("/v1"))).json["job_kinds"])
-    async with open_memory_site() as site:
-        assert not {"noop", "crash"} & set((await site.call(get("/v1"))).json["job_kinds"])
-        assert (await site.call(post("noop"))).status == 400
+async def test_the_kinds_for_tests_are_there_only_if_wanted_and_never_listed(
+    autojump_clock: MockClock,
+) -> None:
+    for wanted in (True, False):
+        async with open_memory_site(test_jobs=wanted) as site:
+            kinds = (await site.call(get("/v1"))).json["job_kinds"]
+            assert {"batch", "convert", "pull"} <= set(kinds)
+            assert not {"noop", "crash"} & set(kinds)
+            assert (await site.call(post("noop"))).status == (201 if wanted else 400)
 
 
 async def test_a_drain_ends_jobs_and_sends_their_readers_away(autojump_clock: MockClock) -> None:
