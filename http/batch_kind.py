@@ -28,7 +28,8 @@ MOST_COUNTED = 1000
 
 
 class BatchConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """As the official route takes it; ends are not put off for longer than they take."""
+    """As the official route takes it. The window is for clients that send it: a batch takes as
+    long as it takes."""
 
     input_file_id: str
     endpoint: Literal["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"]

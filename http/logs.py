@@ -31,6 +31,9 @@ LIFECYCLE = {
     "worker.started": logging.INFO,
     "worker.silent": logging.WARNING,
     "worker.died": logging.ERROR,
+    "job.ended": logging.INFO,
+    "job.crashed": logging.ERROR,
+    "jobs.failed": logging.ERROR,
     "cache.trouble": logging.WARNING,
 }
 
