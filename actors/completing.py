@@ -41,7 +41,8 @@ class Completion:
 
 
 class Completions:
-    """`width` rows of one call run at a time at most; None: as many as a model may generate."""
+    """`width` rows of one call run at a time at most; None: as many as a model may generate. Rows
+    of all other requests pass those that wait."""
 
     def __init__(self, runtime: Runtime, *, width: int | None = None) -> None:
         self._runtime = runtime
@@ -63,7 +64,7 @@ class Completions:
             await trio.lowlevel.checkpoint()
             return []
         call = _Call(self._runtime)
-        together = Together(len(rows), self._width)
+        together = Together(len(rows), self._width, low=True)
         async with trio.open_nursery() as nursery:
             for number, (row, part) in enumerate(zip(rows, together.parts, strict=True)):
                 nursery.start_soon(call.take, number, row, part, nursery, name=f"task {row.id}")

@@ -142,6 +142,9 @@ class Settings:
     jobs_folder: Text | None = setting(
         None, "folder of jobs; none: a temporary one, or one in the home folder of a server"
     )
+    memory_folders: tuple[Text, ...] = setting(
+        (), "folders that notes may be written below, besides memory in the home folder"
+    )
     job_queue_limit: CountOrZero = setting(64, "jobs of one kind that may wait")
     batch_rows: Count = setting(4, "lines of a batch that run at a time, while nobody else waits")
     files_store_bytes: Bytes = setting(4 * GIB, "most bytes of the files of batches")

@@ -41,6 +41,12 @@ LAYERS: dict[str, list[str]] = {
         "headrace.actors.library", "headrace.runtime",
         "attrs", "filelock", "huggingface_hub", "msgspec", "platformdirs", "rich",
     ],
+    # The folder of notes and all deciders beside it know the kernel only.
+    "actors/notes/synthesis.py": [
+        "headrace.actors.completing", "headrace.actors.notes", "headrace.actors.runtime",
+        "headrace.runtime", "attrs",
+    ],
+    "actors/notes/*": ["headrace.actors.notes", "headrace.runtime", "attrs", "msgspec"],
     "actors/text/*": ["headrace.actors.text", "headrace.runtime", "attrs", "msgspec", "regex"],
     # What answers may be, written in terms of how they are read.
     "actors/grammar/*": [
@@ -72,6 +78,16 @@ PURE = [
     "actors/dialect.py",
     "actors/ledger.py",
     "actors/messages.py",
+    "actors/notes/extracting.py",
+    "actors/notes/linking.py",
+    "actors/notes/merging.py",
+    "actors/notes/note.py",
+    "actors/notes/order.py",
+    "actors/notes/planning.py",
+    "actors/notes/roots.py",
+    "actors/notes/segmenting.py",
+    "actors/notes/source.py",
+    "actors/notes/titles.py",
     "actors/pace.py",
     "actors/patience.py",
     "actors/placement.py",

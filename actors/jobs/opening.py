@@ -13,6 +13,7 @@ from headrace.actors.jobs.convert import Convert
 from headrace.actors.jobs.pull import Pull
 from headrace.actors.jobs.stamps import Stamps
 from headrace.actors.jobs.store import JobStore
+from headrace.actors.jobs.synthesize import Synthesize
 from headrace.actors.jobs.trial import Crash, Noop
 from headrace.runtime.errors import SettingError
 from headrace.runtime.settings import Settings
@@ -30,6 +31,7 @@ async def open_jobs(
     jobs = Jobs(store, threads, trace, queue_limit=limit, stamps=stamps)
     jobs.register(Pull(settings.home))
     jobs.register(Convert(settings.home))
+    jobs.register(Synthesize(settings, threads))
     if settings.test_jobs:
         jobs.register(Noop())
         jobs.register(Crash())

@@ -10,11 +10,13 @@ import trio
 from trio.testing import MockClock
 
 from headrace.actors.completing import MOST_CHARACTERS, Completion, Completions
+from headrace.actors.runtime import Runtime
 from headrace.runtime.contracts import InferenceRequest
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import (
     Choices,
+    Hook,
     Script,
     ScriptedLoader,
     ScriptedModel,
@@ -22,7 +24,7 @@ from headrace.runtime.testing import (
     raising,
     sweep,
 )
-from headrace.runtime.testing.runtime import asking, open_scripted
+from headrace.runtime.testing.runtime import ask, asking, open_scripted
 from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.sweep import StepsOf
 
@@ -79,6 +81,17 @@ async def test_no_more_rows_run_than_the_call_may_have(autojump_clock: MockClock
         assert max(map(len, steps)) == 2
         assert len(scene.engine.known_rows) == 7
         await scene.baseline.settle()
+
+
+async def test_a_client_passes_the_rows_that_wait(autojump_clock: MockClock) -> None:
+    async with open_scene(settings=Settings(max_rows=1)) as scene, trio.open_nursery() as nursery:
+        client = Completions(scene.runtime)
+        nursery.start_soon(client.complete_batch, rows("first", "second", "third", max_tokens=5))
+        await trio.sleep(0.02)
+        nursery.start_soon(ask, scene.runtime, asking("somebody", max_tokens=5))
+        await trio.sleep(1)
+        texts = ("first", "somebody", "second", "third")
+        assert [scene.engine.row_of(text) for text in texts] == sorted(scene.engine.known_rows)
 
 
 async def test_a_call_has_one_place_in_the_queue(autojump_clock: MockClock) -> None:
@@ -149,11 +162,18 @@ async def test_an_abort_joins_every_row(autojump_clock: MockClock, step: int) ->
 
 async def test_a_row_can_be_cancelled_by_its_id(autojump_clock: MockClock) -> None:
     async with open_scene() as scene:
-        scene.model.at_step(5, lambda: scene.runtime.cancel("a short one") and None)
+        scene.model.at_step(5, cancelling(scene.runtime, "a short one"))
         with pytest.raises(RequestError) as failed:
             await Completions(scene.runtime).complete_batch(rows(*TEXTS))
         assert failed.value.code is Code.REQUEST_CANCELLED
         await scene.baseline.settle()
+
+
+def cancelling(runtime: Runtime, request_id: str) -> Hook:
+    def hook() -> None:
+        runtime.cancel(request_id)
+
+    return hook
 
 
 @pytest.mark.parametrize("of", ["task", "run"])

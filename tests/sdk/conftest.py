@@ -4,6 +4,7 @@ model in its worker process, and sockets."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
@@ -21,11 +22,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def notes_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where that server may write notes."""
+    return tmp_path_factory.mktemp("notes")
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, notes_folder: Path) -> Iterator[Serving]:
     """Started for the first test that asks, and stopped after all tests."""
     # Beside others on this machine, so it keeps its responses to itself.
     responses = tmp_path_factory.mktemp("served") / "responses.db"
-    with serving("--responses-file", str(responses)) as server:
+    options = ("--responses-file", str(responses), "--memory-folders", str(notes_folder))
+    with serving(*options, "--debug-trace") as server:
         yield server
 
 
