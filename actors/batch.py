@@ -7,6 +7,8 @@ step and no others.
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -187,6 +189,16 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {len(self._waiting)} prefilling, {len(self._decoding)} decoding>"
+
+
+def place(error: BaseException) -> str:
+    """What an error is and where it came from, without its words: those of an error on a request's
+    way may repeat what its client sent."""
+    name = type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return name
+    return f"{name} at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
 
 
 def describe(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from headrace.actors.answering import Built
-from headrace.actors.batch import describe
+from headrace.actors.batch import describe, place
 from headrace.actors.building import Building
 from headrace.actors.messages import Preparation, Prepare, Ticket
 from headrace.actors.reading import BuiltReading
@@ -74,7 +74,7 @@ class Preparing:
         except RequestError as error:
             result = error.info
         except Exception as error:
-            self._trace.emit("model.build_failed", message.ticket, error=describe(error))
+            self._trace.emit("model.build_failed", message.ticket, error=place(error))
             result = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
         self._tell(Ready(message.ticket, result))
 

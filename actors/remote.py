@@ -22,6 +22,7 @@ from headrace.actors.wire import (
     Beat,
     Begin,
     DeliveryFrame,
+    Noted,
     NotLoaded,
     Ready,
     decode_delivery,
@@ -94,6 +95,8 @@ class RemoteRunner:
                     return error
                 case DeliveryFrame() as frame:
                     host.deliver(decode_delivery(frame))
+                case Noted(name, ticket, fields):
+                    self.trace.emit(name, ticket, **{"model": host.id} | fields)
                 case Beat() if phase == "starting":
                     phase = "loading"
                     self.trace.emit("worker.loading", model=host.id)

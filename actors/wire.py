@@ -75,6 +75,15 @@ class Beat:
 
 
 @attrs.frozen
+class Noted:
+    """What happened in the worker that the parent's trace and log would not hear of otherwise."""
+
+    name: str
+    ticket: Ticket
+    fields: dict[str, str]
+
+
+@attrs.frozen
 class DeliveryFrame:
     """A delivery with its items encoded one by one."""
 
@@ -101,7 +110,7 @@ ITEMS = Codec(
     )
 )
 TO_WORKER = Codec((Begin, Prepare, PrepareEmbedding, PrepareDecision, Submit, Cancel, Allot))
-FROM_WORKER = Codec((Ready, NotLoaded, Beat, DeliveryFrame))
+FROM_WORKER = Codec((Ready, NotLoaded, Beat, Noted, DeliveryFrame))
 
 
 def encode_delivery(delivery: Delivery) -> bytes:

@@ -24,6 +24,7 @@ from headrace.actors.wire import (
     TO_WORKER,
     Beat,
     Begin,
+    Noted,
     NotLoaded,
     Ready,
     encode_delivery,
@@ -42,6 +43,8 @@ BEAT_SECONDS = 1.0
 # A thread that is idle ends at once. One that hangs goes with the process, and while it is
 # waited for, the parent's requests wait too.
 THREAD_STOP_SECONDS = 0.2
+# Events that are for the log, which the parent writes. Of all else it has a trace of its own.
+TOLD = frozenset({"cache.trouble", "model.build_failed", "model.not_warmed", "row.failed"})
 
 
 class Outflow:
@@ -72,7 +75,7 @@ async def work(link: OrderedLink) -> int:
     loader = _loader(begin)
     threads = partial(open_thread, stop_seconds=THREAD_STOP_SECONDS)
     trace = Trace()
-    trace.listen(_tell_trouble)
+    trace.listen(partial(_pass_on, link))
     run = LocalRunner(loader, threads, begin.limits, trace, measures=True)
     code = 0
     async with trio.open_nursery() as nursery:
@@ -87,10 +90,10 @@ async def work(link: OrderedLink) -> int:
     return code
 
 
-def _tell_trouble(event: TraceEvent) -> None:
-    """What is for the log. The parent's trace hears of requests only."""
-    if event.name == "cache.trouble":
-        sys.stderr.write(f"headrace worker: {event.fields['trouble']}\n")
+def _pass_on(link: OrderedLink, event: TraceEvent) -> None:
+    if event.name in TOLD:
+        fields = {name: str(value) for name, value in event.fields.items()}
+        link.send(FROM_WORKER.encode(Noted(event.name, event.ticket, fields)))
 
 
 def _loader(begin: Begin) -> Loader:
