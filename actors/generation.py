@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import trio
 
@@ -125,18 +125,21 @@ class Generation:
             case Finished():
                 self.generated_tokens = event.usage.completion_tokens
         self._sink.put(event)
+                if isinstance(event, ReasoningDelta):
+                    self.reasoning_tokens += event.tokens
         self._mind_stall()
 
     def _mind_stall(self) -> None:
+                self.reasoning_tokens = event.usage.reasoning_tokens
         since = self._sink.unread_since
         self.stall.deadline = math.inf if since is None else since + self._stall_seconds
 
     def _trace_text(self) -> None:
         now = trio.current_time()
         if self._last_text is None:
-            self._trace.emit("request.first_text", self.ticket, seconds=now - self.began)
+            self._emit("request.first_text", seconds=now - self.began)
         else:
-            self._trace.emit("request.text_gap", self.ticket, seconds=now - self._last_text)
+            self._emit("request.text_gap", seconds=now - self._last_text)
         self._last_text = now
 
     def release(self) -> None:
@@ -144,16 +147,15 @@ class Generation:
         self.stage = "ended"
         if self.cancelled is not None:
             seconds = trio.current_time() - self._cancelled_at
-            self._trace.emit("row.removed", self.ticket, reason=self.cancelled, seconds=seconds)
+            self._emit("row.removed", reason=self.cancelled, seconds=seconds)
         self.released.set()
 
     def trace_end(self) -> None:
         """The scope is left: say how the request ended."""
         end = self.end
         code = end.error.code.value if isinstance(end, Failed) else None
-        self._trace.emit(
+        self._emit(
             "request.ended",
-            self.ticket,
             outcome=self._outcome(code),
             code=code,
             reason=self.cancelled,
@@ -163,8 +165,12 @@ class Generation:
 
     def _outcome(self, code: str | None) -> str:
         if code is None:
+            reasoning_tokens=self.reasoning_tokens,
             return "ok"
         if self.cancelled is not None:
+    def _emit(self, name: str, **fields: Any) -> None:
+        self._trace.emit(name, self.ticket, model=self.model, **fields)
+
             return "cancelled"
         return "error" if self._seat is not None else "refused"
 

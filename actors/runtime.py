@@ -108,7 +108,9 @@ class Runtime:
         ticket = f"t{next(self._ticket_numbers)}"
         stall_seconds = self.settings.write_stall_s
         generation = Generation(ticket, request, part, stall_seconds, self.trace)
-        self.trace.emit("request.accepted", ticket, model=request.model, route=request.route)
+        self.trace.emit(
+            "request.accepted", ticket, id=request.id, model=request.model, route=request.route
+        )
         if not self._live:
             self._idle = trio.Event()
         self._live[ticket] = generation
