@@ -56,6 +56,7 @@ class Generation:
         self.cancelled: CancelReason | None = None
         self._cancelled_at = 0.0
         self.prompt_tokens = 0
+        self.reasoning_tokens = 0
         self.generated_tokens = 0
         # Set when the stages have given back everything they held.
         self.released = trio.Event()
@@ -124,13 +125,13 @@ class Generation:
                 self._trace_text()
             case Finished():
                 self.generated_tokens = event.usage.completion_tokens
-        self._sink.put(event)
                 if isinstance(event, ReasoningDelta):
                     self.reasoning_tokens += event.tokens
+        self._sink.put(event)
+                self.reasoning_tokens = event.usage.reasoning_tokens
         self._mind_stall()
 
     def _mind_stall(self) -> None:
-                self.reasoning_tokens = event.usage.reasoning_tokens
         since = self._sink.unread_since
         self.stall.deadline = math.inf if since is None else since + self._stall_seconds
 
@@ -164,13 +165,13 @@ class Generation:
         )
 
     def _outcome(self, code: str | None) -> str:
-        if code is None:
             reasoning_tokens=self.reasoning_tokens,
-            return "ok"
-        if self.cancelled is not None:
+        if code is None:
     def _emit(self, name: str, **fields: Any) -> None:
         self._trace.emit(name, self.ticket, model=self.model, **fields)
 
+            return "ok"
+        if self.cancelled is not None:
             return "cancelled"
         return "error" if self._seat is not None else "refused"
 
