@@ -59,7 +59,8 @@ class Exchange:
         versioned = self.header("anthropic-version") is not None
         self.family: Family = family_of(self.path, versioned=versioned)
         self._query = parse_qs(scope["query_string"].decode("latin-1"))
-        self._address = scope["client"][0] if scope["client"] else None
+        # Of the peer: a proxy's, where there is one.
+        self.address = scope["client"][0] if scope["client"] else None
         self.id = request_id(self.header("x-request-id"), edge.live, token)
         # The matched pattern, so that counts do not multiply with the ids in paths.
         self.route = ""
@@ -152,7 +153,7 @@ class Exchange:
     @property
     def client(self) -> str:
         key = bearer(self.header("authorization") or "") or self.header("x-api-key")
-        return client_name(key if self.edge.policy.api_keys else None, self._address)
+        return client_name(key if self.edge.policy.api_keys else None, self.address)
 
     # ---- what goes out ---------------------------------------------------------------------
 

@@ -11,6 +11,10 @@ from collections.abc import Container
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
+def fresh_id(token: str) -> str:
+    return f"req_{token}"
+
+
 def request_id(header: str | None, live: Container[str], token: str) -> str:
     """The id that a request goes by: the client's own where it is well formed, else a fresh one.
 
@@ -18,7 +22,7 @@ def request_id(header: str | None, live: Container[str], token: str) -> str:
     share one; the client is never refused for that.
     """
     well_formed = header is not None and _CLIENT_ID.fullmatch(header)
-    name = header if header is not None and well_formed else f"req_{token}"
+    name = header if header is not None and well_formed else fresh_id(token)
     if name not in live:
         return name
     return next(f"{name}-{n}" for n in itertools.count(2) if f"{name}-{n}" not in live)
@@ -31,11 +35,21 @@ def client_name(key: str | None, address: str | None) -> str:
     return _normal_address(address) if address else "unknown"
 
 
+def is_loopback(address: str | None) -> bool:
+    """Whether a client is on this machine. A proxy there makes all of its clients look so."""
+    parsed = _parsed(address or "")
+    return parsed is not None and parsed.is_loopback
+
+
 def _normal_address(address: str) -> str:
-    """IPv4 that came in over an IPv6 socket is written as IPv4."""
+    return str(_parsed(address) or address)
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """IPv4 that came in over an IPv6 socket is read as IPv4."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return None
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return str(mapped or parsed)
+    return mapped or parsed

@@ -205,9 +205,12 @@ def requests(
 
 
 def trace(events: Sequence[TraceEvent], limit: int) -> dict[str, Any]:
-    """The newest events, oldest first."""
+    """The newest events, oldest first. `request_id` is null where no request is concerned, or
+    where one began before the oldest event that is kept."""
     newest = events[-limit:] if limit else []
-    return {"object": "list", "data": [attrs.asdict(event) for event in newest]}
+    ids = {event.ticket: event.fields["id"] for event in events if event.name == "request.accepted"}
+    data = [attrs.asdict(event) | {"request_id": ids.get(event.ticket)} for event in newest]
+    return {"object": "list", "data": data}
 
 
 def about(

@@ -6,18 +6,19 @@ from contextlib import suppress
 from typing import Any, cast
 
 import h11
-import msgspec
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
 from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.utils import parse_socket_addr
 
+from headrace.http.protocols import Http1, Protocols, Refuse
 from headrace.http.streams import BoundedStream
 from headrace.http.tls import Secured
-from headrace.http.wire.errors import condition, envelope
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.errors import Code, ErrorInfo
 
@@ -42,14 +43,62 @@ class Peer(TCPServer):
         tls_stream: Secured | None,
         *,
         header_seconds: float,
+        refuse: Refuse,
     ) -> None:
         # It takes any stream; its annotation knows of TLS alone.
         stream = cast(Any, socket_stream if tls_stream is None else tls_stream)
         super().__init__(app, config, context, ConnectionState({}), stream)
         self._socket_stream = socket_stream
+        self._tls_stream = tls_stream
         self._header_seconds = header_seconds
+        self._refuse = refuse
         # Pieces that have been received and not been handled.
         self._unheard = 0
+
+    async def run(self) -> None:
+        """As hypercorn does it, with protocols that answer what becomes no request."""
+        try:
+            if not await self._greeted():
+                return
+            async with TaskGroup() as task_group:
+                self._task_group = task_group
+                self.protocol = self._protocols(task_group)
+                await self.protocol.initiate()
+                await self.idle_task.restart(task_group, self._idle_timeout)
+                await self._read_data()
+        except OSError:
+            pass  # The peer is gone.
+        finally:
+            await self._close()
+
+    async def _greeted(self) -> bool:
+        """Whether a peer that has to speak TLS does."""
+        if self._tls_stream is None:
+            await trio.lowlevel.checkpoint()
+            return True
+        with trio.move_on_after(self.config.ssl_handshake_timeout):
+            try:
+                await self._tls_stream.do_handshake()
+                return True
+            except trio.BrokenResourceError:
+                return False
+        return False
+
+    def _protocols(self, task_group: TaskGroup) -> Protocols:
+        tls, socket = self._tls_stream, self._socket_stream.socket
+        return Protocols(
+            self.app,
+            self.config,
+            self.context,
+            task_group,
+            self.state,
+            tls is not None,
+            parse_socket_addr(socket.family, socket.getpeername()),
+            parse_socket_addr(socket.family, socket.getsockname()),
+            self.protocol_send,
+            alpn_protocol=None if tls is None else tls.selected_alpn_protocol(),
+            refuse=self._refuse,
+        )
 
     async def _read_data(self) -> None:
         """Read on while a request is being answered, so that the peer's end is always seen.
@@ -118,19 +167,7 @@ class Peer(TCPServer):
         return isinstance(protocol, H11Protocol) and bool(protocol.connection.trailing_data[0])
 
     async def _refuse_head(self) -> None:
-        """There is no request to answer yet, so the answer is written by hand."""
-        if isinstance(self.protocol.protocol, H11Protocol):
-            await self.stream.send_all(_refusal(self._header_seconds))
-
-
-def _refusal(seconds: float) -> bytes:
-    text = f"The request's head did not arrive within {seconds:g} seconds."
-    info = ErrorInfo(Code.REQUEST_TIMEOUT, text)
-    body = msgspec.json.encode(envelope(info, "openai", ""))
-    head = (
-        f"HTTP/1.1 {condition(info).status} Request Timeout\r\n"
-        "content-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n"
-        "connection: close\r\n\r\n"
-    )
-    return head.encode() + body
+        protocol = self.protocol.protocol
+        if isinstance(protocol, Http1):
+            text = f"The request's head did not arrive within {self._header_seconds:g} seconds."
+            await protocol.answer(ErrorInfo(Code.REQUEST_TIMEOUT, text))

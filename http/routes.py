@@ -13,6 +13,7 @@ from headrace.actors.provision import memory_bytes
 from headrace.http import anthropic, fit, models, operations
 from headrace.http.exchange import Exchange
 from headrace.http.generate import generate
+from headrace.http.identity import is_loopback
 from headrace.http.metrics import CONTENT_TYPE
 from headrace.http.wire import openai_chat, openai_completions
 from headrace.http.wire.anthropic_models import model_object
@@ -107,8 +108,9 @@ def metrics(exchange: Exchange) -> Response:
 
 def trace(exchange: Exchange) -> Response:
     runtime = exchange.edge.runtime
-    if not runtime.settings.debug_trace:
-        raise RequestError(Code.NOT_FOUND, "The trace is shown with the setting debug_trace only.")
+    if not (runtime.settings.debug_trace and is_loopback(exchange.address)):
+        text = "The trace is shown with the setting debug_trace, and on the server's machine only."
+        raise RequestError(Code.NOT_FOUND, text)
     limit = exchange.query_integer("limit", default=TRACE_EVENTS)
     return exchange.json(operations.trace(runtime.trace.events(), limit))
 

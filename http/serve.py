@@ -21,7 +21,9 @@ from hypercorn.trio.worker_context import WorkerContext
 from headrace.actors.provision import Provision
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.http.app import App, create_app
-from headrace.http.logs import log_lifecycle
+from headrace.http.heads import MOST_HEAD_BYTES, Refusal
+from headrace.http.identity import fresh_id
+from headrace.http.logs import log_lifecycle, log_refusal
 from headrace.http.peer import Peer
 from headrace.http.streams import BoundedListener, BoundedStream
 from headrace.http.tls import secured, tls_context
@@ -142,6 +144,7 @@ class Connections:
     """The open connections of one server."""
 
     def __init__(self, app: App, settings: Settings, keep_alive_seconds: float) -> None:
+        self._edge = app.edge
         self._app = ASGIWrapper(app)
         self._context = WorkerContext(None)
         self._header_seconds = settings.header_timeout_s
@@ -161,6 +164,7 @@ class Connections:
                 stream,
                 None if self.tls is None else secured(stream, self.tls),
                 header_seconds=self._header_seconds,
+                refuse=self._refuse,
             )
         except* Exception:
             logger.exception("a connection failed")
@@ -169,6 +173,13 @@ class Connections:
             self._open.discard(stream)
             if not self._open:
                 self._emptied.set()
+
+    def _refuse(self, info: ErrorInfo) -> Refusal:
+        """What never becomes an exchange is counted and logged here."""
+        refusal = Refusal(info, fresh_id(self._edge.draw_token()))
+        self._edge.metrics.count_refusal(refusal)
+        log_refusal(refusal)
+        return refusal
 
     async def close(self, seconds: float) -> None:
         """Idle connections close at once; the others may finish the answer they are writing."""
@@ -226,6 +237,7 @@ def _hypercorn(keep_alive_seconds: float, handshake_seconds: float) -> Config:
     config.keep_alive_timeout = keep_alive_seconds
     config.include_server_header = False
     config.errorlog = logging.getLogger("hypercorn.error")
+    config.h11_max_incomplete_size = config.h2_max_header_list_size = MOST_HEAD_BYTES
     return config
 
 

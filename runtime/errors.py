@@ -67,6 +67,7 @@ class Code(enum.StrEnum):
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     UNSUPPORTED_ENCODING = "unsupported_encoding"
     QUEUE_FULL = "queue_full"
+    CLIENT_LIMIT = "client_limit"
     QUEUE_TIMEOUT = "queue_timeout"
     REQUEST_CANCELLED = "request_cancelled"
     REQUEST_DEADLINE = "request_deadline"

@@ -107,6 +107,10 @@ class Settings:
     )
     blas_threads: Count = setting(1, "BLAS threads on a CPU; more than 1 only with idle cores")
 
+    max_requests_per_client: CountOrZero = setting(
+        0, "requests that one client may have under way; 0: as many as there are places"
+    )
+
     # -- memory
     memory_budget_bytes: Bytes | None = setting(
         None, "most bytes in use; none: what the device has, or 3/4 of RAM"
@@ -156,7 +160,12 @@ class Settings:
     # -- operation
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "least level logged")
     log_json: bool = setting(False, "log one JSON object a line")
-    debug_trace: bool = setting(False, "show recent actor messages at /debug/trace")
+    debug_trace: bool = setting(
+        False, "show recent actor messages at /debug/trace, to clients on this machine"
+    )
+    otel: bool = setting(
+        False, "send spans by OpenTelemetry; its OTEL_ variables say where, and under which name"
+    )
     test_jobs: bool = setting(False, "offer the job kinds that exist for tests")
 
     def __attrs_post_init__(self) -> None:

@@ -57,9 +57,9 @@ LAYERS: dict[str, list[str]] = {
     "http/wire/*": ["headrace.http.wire", "headrace.runtime", "attrs", "msgspec"],
     "http/*": [
         "headrace.http", "headrace.actors", "headrace.runtime",
-        "attrs", "backports.zstd", "click", "compression.zstd", "h11", "httpx", "hypercorn",
-        "msgspec", "platformdirs", "prometheus_client", "quart", "quart_trio", "rich", "structlog",
-        "trio", "werkzeug",
+        "attrs", "backports.zstd", "click", "compression.zstd", "h11", "h2", "httpx", "hypercorn",
+        "msgspec", "opentelemetry", "platformdirs", "prometheus_client", "quart", "quart_trio",
+        "rich", "structlog", "trio", "werkzeug",
     ],
 }  # fmt: skip
 

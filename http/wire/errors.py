@@ -93,6 +93,7 @@ CONDITIONS: dict[Code, Condition] = {
     Code.UNSUPPORTED_ENCODING: _MEDIA_TYPE,
     Code.HEAD_TOO_LARGE: Condition(431),
     Code.QUEUE_FULL: Condition(429, "resource_admission", "rate_limit_error", retry=True),
+    Code.CLIENT_LIMIT: Condition(429, "resource_admission", "rate_limit_error", retry=True),
     Code.REQUEST_CANCELLED: Condition(499, "request_cancelled"),
     Code.GENERATION_FAILED: _BROKEN,
     Code.INTERNAL_ERROR: _BROKEN,
