@@ -51,8 +51,11 @@ ASYNC_KERNEL_RULES := ASYNC910
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-test: check clients  ## everything that a change must pass: check, then the tests
-	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile $(ARGS)
+# Half of the checks is waiting for downloads, so they share the cores. Files of tests keep their order,
+# in which those that take long come early: by their numbers of tests they would come last.
+test: $(DEV)  ## everything that a change must pass: check, then the tests
+	@$(MAKE) --no-print-directory -j 3 check clients
+	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
 
