@@ -58,6 +58,8 @@ class Generation:
         self.prompt_tokens = 0
         self.reasoning_tokens = 0
         self.generated_tokens = 0
+        # Of each of its rows; known when it is admitted.
+        self._most_tokens: int | None = None
         # Set when the stages have given back everything they held.
         self.released = trio.Event()
         # Cancelling it ends the stages, wherever they are.
@@ -120,6 +122,7 @@ class Generation:
         match event:
             case Accepted():
                 self.prompt_tokens = event.prompt_tokens
+                self._most_tokens = event.max_tokens
             case Delta() | ReasoningDelta() | CallArguments():
                 self.generated_tokens += event.tokens
                 self._trace_text()
@@ -188,6 +191,9 @@ class Generation:
             self.prompt_tokens,
             self.generated_tokens,
             self.request.stream,
+            self.ticket,
+            self.request.n,
+            self._most_tokens,
         )
 
     def __repr__(self) -> str:

@@ -98,6 +98,11 @@ class RequestReport:
     prompt_tokens: int
     generated_tokens: int
     stream: bool
+    # What the trace knows it by; requests that belong together have one id and a ticket each.
+    ticket: str
+    # Rows that it has in the batch, and the tokens that each of them may say.
+    rows: int
+    most_tokens: int | None
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 import attrs
 
+from headrace.http.accepts import prefers_html
 from headrace.runtime.errors import Code, ErrorInfo
 
 LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
@@ -49,6 +50,7 @@ class RequestHead:
     origin: str | None = None
     fetch_site: str | None = None
     fetch_mode: str | None = None
+    accept: str | None = None
     authorization: tuple[str, ...] = ()
     x_api_key: tuple[str, ...] = ()
 
@@ -158,9 +160,12 @@ def _site_passes(policy: Policy, head: RequestHead) -> bool:
 def _is_free_of_keys(policy: Policy, head: RequestHead) -> bool:
     if not policy.api_keys:
         return True
+    if head.method not in ("GET", "HEAD"):
+        return False
     path = head.path.removesuffix("/")
-    reads = head.method in ("GET", "HEAD")
-    return reads and (path == "/health" or (path == "/metrics" and policy.metrics_public))
+    # The page has nothing of the runtime in it: what it shows it asks for, with a key.
+    page = path.startswith("/page/") or (path == "" and prefers_html(head.accept))
+    return page or path == "/health" or (path == "/metrics" and policy.metrics_public)
 
 
 def _key_refusal(policy: Policy, head: RequestHead) -> ErrorInfo | None:

@@ -23,9 +23,11 @@ from headrace.http import (
     files,
     jobs,
     memory,
+    pages,
     readings,
     responses,
     routes,
+    watching,
 )
 from headrace.http.access import preflight_headers, refusal
 from headrace.http.asgi import Connection, ExchangeRequest, Lifespan, NoWebsocket
@@ -96,7 +98,9 @@ ROUTES = (
     Route("DELETE", "/admin/models/<path:model_id>/pin", admin.unpin),
     Route("GET", "/openapi.json", routes.openapi),
     Route("GET", "/v1", routes.about),
-    Route("GET", "/", routes.about),
+    Route("GET", "/live", watching.live),
+    Route("GET", "/", pages.home),
+    Route("GET", "/page/<name>", pages.part),
 )
 
 
@@ -231,7 +235,9 @@ async def _admit() -> Response | None:
 
 
 async def _sign(response: Response) -> Response:
-    response.headers.update(_exchange().common_headers())
+    headers = _exchange().common_headers()
+    response.vary.update(headers.pop("Vary", "").split())
+    response.headers.update(headers)
     return response
 
 

@@ -10,12 +10,14 @@ import attrs
 
 from headrace.actors.runtime import Runtime
 from headrace.http.access import Policy
+from headrace.http.assets import Asset, read_page
 from headrace.http.batch_kind import Batch
 from headrace.http.bodies import BodyLimits
 from headrace.http.kept import Kept
 from headrace.http.keys import keys_of, warn_of_readers
 from headrace.http.live import LiveExchanges
 from headrace.http.metrics import Metrics
+from headrace.http.watch import Watch
 from headrace.runtime.settings import Settings
 
 # (method, path pattern) of every route, in the order of the table.
@@ -34,6 +36,9 @@ class Edge:
     metrics: Metrics
     kept: Kept
     batches: Batch
+    watch: Watch
+    # The files of the web page, by name.
+    page: dict[str, Asset]
     live: LiveExchanges = attrs.field(factory=LiveExchanges)
     # In Unix seconds.
     started_at: float = attrs.field(factory=time.time)
@@ -55,6 +60,8 @@ class Edge:
             Metrics(runtime),
             kept,
             batches,
+            Watch(runtime),
+            read_page(),
         )
 
     @property

@@ -95,6 +95,7 @@ class Exchange:
             origin=self.header("origin"),
             fetch_site=self.header("sec-fetch-site"),
             fetch_mode=self.header("sec-fetch-mode"),
+            accept=self.header("accept"),
             authorization=self.headers("authorization"),
             x_api_key=self.headers("x-api-key"),
         )

@@ -27,7 +27,8 @@ LAYERS: dict[str, list[str]] = {
     # The test kit drives the whole runtime, so it alone looks upwards.
     "runtime/testing/*": [
         "headrace.runtime", "headrace.actors", "headrace.http",
-        "attrs", "httpx", "hypothesis", "jsonschema", "msgspec", "outcome", "pytest", "trio",
+        "attrs", "httpx", "hypothesis", "jsonschema", "msgspec", "outcome", "pytest", "selenium",
+        "trio",
     ],
     "runtime/*": ["headrace.runtime", "attrs", "msgspec", "outcome", "platformdirs", "trio"],
     # Synchronous, on one thread: the engine knows the ports and nothing that waits.
