@@ -81,7 +81,7 @@ def extract_of(segment: Segment, answer: str) -> Extract:
     name = f"{segment.source} part {segment.part}"
     try:
         said = msgspec.json.decode(answer, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return Extract(name, read=False)
     title = cleaned(said.title, MOST_TITLE)
     return Extract(

@@ -10,8 +10,8 @@ from headrace.actors.notes.source import Source, Turn
 from headrace.actors.notes.titles import cleaned
 from headrace.runtime.errors import Code, RequestError
 
-# A job's config stands in its row, which is listed.
-MOST_SOURCE_BYTES = 1 << 20
+# A job's config stands in its row, which is listed, and written again as the job goes on.
+MOST_SOURCE_BYTES = 256 << 10
 MOST_SPEAKER, MOST_SOURCE_NAME = 40, 60
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROWS, ROWS_TOGETHER = 4, 8
 # What a template may take more for a text than for none.
 SPARE_TOKENS = 16
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
 # Of the whole, when everything has been read.
 READ_SHARE = 0.9
 

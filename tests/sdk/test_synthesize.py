@@ -49,9 +49,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_a_conversation_becomes_notes_once(nothing_left: Serving, notes_folder: Path) -> None:
     def synthesize(folder: str, **more: Any) -> dict[str, Any]:
-        body = {"folder": str(notes_folder / folder), "messages": TALK, "title": "Mills"}
+        body: dict[str, Any] = {"folder": str(notes_folder / folder), "messages": TALK}
         # Too few tokens for most answers, which then cannot be read.
-        body |= {"segment_turns": 1, "answer_tokens": 40}
+        body |= {"title": "Mills", "segment_turns": 1, "answer_tokens": 40}
         return done(nothing_left, post(nothing_left, **body | more))
 
     dry = synthesize("one", dry_run=True)
