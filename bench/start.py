@@ -2,22 +2,27 @@
 """How soon `headrace serve` listens, and with how much memory. Takes about 20 s.
 
     python bench/start.py [MODEL] --starts 5
+    python bench/start.py --imports
 
 A start is from exec to the first accepted TCP connection; the model is still loading then. Each
 mode has one start more that is not counted, so that files come from memory. Beside it the same
 for a bare interpreter, and for one that has only imported the server's libraries: what is left
 between these and ours is our own. The claim is that worker mode listens within a second.
+`--imports` tells instead which packages the time of importing goes to: for each module the least
+of five runs, which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import socket
 import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from served import free_port, verdict
@@ -28,6 +33,11 @@ from headrace.runtime.testing.serving import start, stop
 LIMIT_SECONDS = 1.0
 LOOK_SECONDS = 0.001
 START_SECONDS = 60.0
+# What `headrace serve` has imported when it listens.
+SERVER = """
+import headrace.http.cli, headrace.http.logs, headrace.http.opening, headrace.http.run_file
+import headrace.actors.library, headrace.actors.provision, headrace.http.serve, rich.console
+"""
 LIBRARIES = "import trio, quart_trio, hypercorn.trio, msgspec, attrs"
 
 
@@ -54,6 +64,23 @@ def runs_for(program: str) -> float:
     return time.perf_counter() - began
 
 
+def imports(runs: int) -> dict[str, float]:
+    """Milliseconds by package, itself alone, without what it imports."""
+    least: dict[str, float] = {}
+    for _ in range(runs):
+        command = [sys.executable, "-X", "importtime", "-c", SERVER]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+        for line in told.splitlines()[1:]:
+            own, _, module = line.removeprefix("import time:").split("|")
+            name = module.strip()
+            least[name] = min(least.get(name, math.inf), int(own) / 1000)
+    packages: defaultdict[str, float] = defaultdict(float)
+    for name, milliseconds in least.items():
+        depth = 2 if name.startswith("headrace.") else 1
+        packages[".".join(name.split(".")[:depth])] += milliseconds
+    return packages
+
+
 def measure(name: str, once: Callable[[], float], count: int) -> float:
     """The median of so many runs, after one that is not counted."""
     once()
@@ -68,7 +95,14 @@ def main() -> None:
     parser.add_argument("model", nargs="?", default=DEFAULT_MODEL)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--limit-seconds", type=float, default=LIMIT_SECONDS)
+    parser.add_argument("--imports", action="store_true")
     options = parser.parse_args()
+    if options.imports:
+        found = imports(options.starts)
+        most = sorted(found.items(), key=lambda item: -item[1])[:20]
+        for package, milliseconds in [("all", sum(found.values())), *most]:
+            print(f"{package:28} {milliseconds:7.1f} ms")
+        return
     print(f"{'seconds':28} {'median':>7} {'best':>7} {'worst':>7}")
     measure("an interpreter", lambda: runs_for("pass"), options.starts)
     measure("with the libraries imported", lambda: runs_for(LIBRARIES), options.starts)

@@ -8,8 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import filelock
-
 
 def make_once(
     target: Path,
@@ -56,6 +54,9 @@ def remove_whole(target: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(file: Path, wait_begins: Callable[[], None]) -> Iterator[None]:
+    # Here, since a model that is there needs no lock, and a server is to listen soon.
+    import filelock
+
     lock = filelock.FileLock(file)
     try:
         lock.acquire(blocking=False)

@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import click
@@ -19,6 +19,10 @@ from headrace.http.commands.remote import CONNECT_SECONDS, Remote, refusal
 SILENCE_SECONDS = 120.0
 
 
+# Takes a piece of an answer, and whether it is a thought that comes before it.
+Say: TypeAlias = Callable[[str, bool], None]
+
+
 @attrs.define
 class Answer:
     """What has come of an answer. `trouble` is why it is not whole; None for one that is, and for
@@ -29,7 +33,7 @@ class Answer:
     trouble: click.ClickException | None = None
 
 
-def ask(server: Remote, body: dict[str, Any], say: Callable[[str], None]) -> Answer:
+def ask(server: Remote, body: dict[str, Any], say: Say) -> Answer:
     """Have `say` called with each piece of the answer; the next Ctrl-C ends it. Blocks."""
     answer = Answer()
 
@@ -56,9 +60,7 @@ async def until_interrupt(work: Callable[[], Awaitable[None]]) -> bool:
     return interrupted
 
 
-async def _listen(
-    server: Remote, body: dict[str, Any], answer: Answer, say: Callable[[str], None]
-) -> None:
+async def _listen(server: Remote, body: dict[str, Any], answer: Answer, say: Say) -> None:
     timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
     try:
         async with (
@@ -71,18 +73,21 @@ async def _listen(
                 return
             async for line in response.aiter_lines():
                 if event := event_of(line):
-                    _take(event, answer, say)
+                    take(event, answer, say)
     except httpx.TransportError as error:
         answer.trouble = server.gone(error)
 
 
-def _take(event: dict[str, Any], answer: Answer, say: Callable[[str], None]) -> None:
+def take(event: dict[str, Any], answer: Answer, say: Say) -> None:
+    """Add what an event of the stream tells to the answer."""
     if "error" in event:
         answer.trouble = click.ClickException(event["error"]["message"])
     for choice in event.get("choices", ()):
+        if thought := choice["delta"].get("reasoning_content"):
+            say(thought, True)
         if piece := choice["delta"].get("content"):
             answer.text += piece
-            say(piece)
+            say(piece, False)
 
 
 def event_of(line: str) -> dict[str, Any] | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.http.commands.conversation import HELP, Conversation
 from headrace.http.commands.remote import Remote, remote, server_options
 from headrace.http.commands.shown import harmless
+
+if TYPE_CHECKING:
+    from headrace.http.commands.asking import Say
 
 EXAMPLE = """\b
 Examples:
@@ -113,10 +115,17 @@ def _turn(server: Remote, conversation: Conversation, question: str) -> None:
         _note(answer.trouble.format_message())
 
 
-def _sayer() -> Callable[[str], None]:
-    """Writes pieces as they come. To a file or a pipe the text goes as it is."""
-    shown = harmless if sys.stdout.isatty() else str
-    return lambda piece: click.echo(shown(piece), nl=False)
+def _sayer() -> Say:
+    """Writes pieces as they come; thoughts are dim, and not part of the answer. To a file or a
+    pipe goes the answer alone, as it is."""
+    if not sys.stdout.isatty():
+        return lambda piece, thought: None if thought else click.echo(piece, nl=False)
+
+    def say(piece: str, thought: bool) -> None:
+        shown = harmless(piece)
+        click.echo(click.style(shown, dim=True) if thought else shown, nl=False)
+
+    return say
 
 
 def _note(text: str) -> None:

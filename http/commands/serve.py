@@ -19,6 +19,7 @@ from headrace.http.options import resolved, setting_options
 from headrace.runtime.errors import RequestError, SettingError
 
 if TYPE_CHECKING:
+    from headrace.actors.provision import Provision
     from headrace.runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -46,12 +47,14 @@ def serve(source: str | None, config_file: Path | None, **arguments: Any) -> Non
     from headrace.http.keys import keys_of
     from headrace.http.logs import configure
     from headrace.http.opening import for_a_server
+    from headrace.http.telemetry import check_telemetry
     from headrace.http.tls import tls_context
 
     try:
         # What would stop the start is better told before a model is fetched.
         keys_of(settings)
         tls_context(settings)
+        check_telemetry(settings)
     except SettingError as error:
         raise click.UsageError(str(error)) from None
     configure(settings.log_level, as_json=settings.log_json)
@@ -64,23 +67,19 @@ class Termination:
 
     def __init__(self) -> None:
         self.expected = False
+        signal.signal(signal.SIGTERM, self._end)
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def _end(self, number: int, frame: FrameType | None) -> None:
         if not self.expected:
             sys.exit(128 + number)
 
 
-def _serve(settings: Settings) -> None:
+def listen(settings: Settings, provision: Provision, termination: Termination) -> None:
+    """Serve until a signal, findable by other commands."""
     import trio
-    from rich.console import Console
 
-    from headrace.actors.library import shown_progress
-    from headrace.actors.provision import provide
     from headrace.http.run_file import announced
     from headrace.http.serve import serve_until_signal
-
-    termination = Termination()
-    signal.signal(signal.SIGTERM, termination)
 
     @contextmanager
     def announce(addresses: tuple[str, ...]) -> Iterator[None]:
@@ -88,10 +87,20 @@ def _serve(settings: Settings) -> None:
             yield
         termination.expected = True
 
+    trio.run(partial(serve_until_signal, settings, provision, announce=announce))
+
+
+def _serve(settings: Settings) -> None:
+    from rich.console import Console
+
+    from headrace.actors.library import shown_progress
+    from headrace.actors.provision import provide
+
+    termination = Termination()
     try:
         with shown_progress(Console(stderr=True), logger.info) as report:
             provision = provide(settings, os.environ, report)
-        trio.run(partial(serve_until_signal, settings, provision, announce=announce))
+        listen(settings, provision, termination)
     except RequestError as error:
         raise click.ClickException(error.info.message) from None
     except BaseExceptionGroup as group:

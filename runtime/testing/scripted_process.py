@@ -13,15 +13,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-
-import trio
 
 from headrace.actors.provision import Provision
 from headrace.actors.spec import ModelSpec
-from headrace.http.run_file import announced
-from headrace.http.serve import serve_until_signal
+from headrace.http.commands.serve import Termination, listen
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
@@ -54,8 +50,7 @@ def main(home: Path, keys: tuple[str, ...]) -> None:
     loader = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
     settings = Settings(port=0, home=home, api_keys=keys)
     provision = Provision((ModelSpec(model.id, model.id, 1),), loader, BUDGET_BYTES)
-    serve = partial(serve_until_signal, settings, provision, announce=partial(announced, home))
-    trio.run(serve)
+    listen(settings, provision, Termination())
 
 
 if __name__ == "__main__":

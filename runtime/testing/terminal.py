@@ -40,7 +40,7 @@ class Terminal:
         deadline = time.monotonic() + within
         while text not in self.shown:
             if not self._read(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError(f"no {text!r} in {self.shown!r}")
+                raise TimeoutError(f"no {text!r} in {self.shown[-500:]!r}")
         before, _, self.shown = self.shown.partition(text)
         return before
 
@@ -52,7 +52,7 @@ class Terminal:
             with suppress(TimeoutError):
                 self.until(text, within=1.0)
                 return
-        raise TimeoutError(f"no {text!r} after {key!r} in {self.shown!r}")
+        raise TimeoutError(f"no {text!r} after {key!r} in {self.shown[-500:]!r}")
 
     def end(self) -> int:
         """Wait until the command has ended; its exit code."""

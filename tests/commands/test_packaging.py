@@ -6,6 +6,7 @@ import configparser
 import plistlib
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from headrace.http.cli import COMMANDS
 from headrace.http.serve import FAREWELL_SECONDS, RELEASE_SECONDS
-from headrace.runtime.config import NO_SETTINGS, PREFIX
+from headrace.runtime.config import NO_SETTINGS, PREFIX, usual_file
 from headrace.runtime.settings import Settings, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,15 @@ def test_the_unit_has_a_user_and_a_folder_of_its_own_and_no_more(
     assert service["StateDirectory"] == "headrace"
     text = (PACKAGING / "headrace.service").read_text(encoding="utf-8")
     assert f"HEADRACE_HOME=/var/lib/{service['StateDirectory']}" in text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is on Linux only")
+def test_the_unit_finds_its_config_file_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (PACKAGING / "headrace.service").read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^Environment=XDG_CONFIG_HOME=(.*)$", text, re.MULTILINE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", folder)
+    assert str(usual_file()) == "/etc/headrace/headrace.toml"
+    assert text.count(str(usual_file())) == 2
 
 
 def test_the_agent_starts_the_server_and_gives_it_time_to_drain() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.progress import Progress
 
+from headrace.http.commands.asking import Answer, event_of, take
 from headrace.http.commands.conversation import HELP, Conversation
 from headrace.http.commands.figures import Sample, percentile, summary
 from headrace.http.commands.load import Load
+from headrace.http.commands.pull import Bars
 from headrace.http.commands.shown import columns, duration, harmless, size
 
 # ---- how things are shown -------------------------------------------------------------------
@@ -40,6 +46,21 @@ def test_short_times_are_shown_in_milliseconds() -> None:
 
 def test_what_a_model_says_does_not_drive_the_terminal() -> None:
     assert harmless("a\x1b[2J\x07b\r\x9bc\td\n\u00e9") == "a[2Jbc\td\n\u00e9"
+
+
+def test_a_fetch_is_a_bar_in_bytes_and_the_next_piece_of_work_another() -> None:
+    progress = Progress(console=Console(file=io.StringIO()), auto_refresh=False)
+    bars = Bars(progress)
+    bars.report("fetching", None)
+    fetching = progress.tasks[0]
+    assert (fetching.total, fetching.fields["much"]) == (None, "")
+    bars.report("fetching", 0.25)
+    bars.amount(25_000_000, 100_000_000)
+    assert (fetching.completed, fetching.fields["much"]) == (0.25, "25 MB of 100 MB")
+    bars.report("converting", 0.5)
+    _, converting = progress.tasks
+    assert (fetching.completed, fetching.total) == (1.0, 1.0)
+    assert (converting.completed, converting.fields["much"]) == (0.5, "50%")
 
 
 # ---- a conversation -------------------------------------------------------------------------
@@ -79,6 +100,36 @@ def test_commands_change_it() -> None:
     assert (chat.system, chat.turns) == (None, [])
     assert chat.obey("/unheard") == HELP
     assert chat.obey("/quit") is None
+
+
+# ---- an answer ------------------------------------------------------------------------------
+
+
+def test_thoughts_are_said_and_are_not_the_answer() -> None:
+    answer, said = Answer(), list[tuple[str, bool]]()
+    for line in (
+        ": keep-alive",
+        'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}',
+        'data: {"choices": [{"delta": {"reasoning_content": "Hm"}}]}',
+        "",
+        'data: {"choices": [{"delta": {"content": "Yes"}}]}',
+        'data: {"choices": [], "usage": {"completion_tokens": 2}}',
+        "data: [DONE]",
+    ):
+        if event := event_of(line):
+            take(event, answer, lambda piece, thought: said.append((piece, thought)))
+    assert said == [("Hm", True), ("Yes", False)]
+    assert (answer.text, answer.trouble) == ("Yes", None)
+
+
+def test_an_error_in_the_stream_is_trouble_and_what_was_said_stays() -> None:
+    answer = Answer(text="So far")
+    event = event_of('data: {"error": {"message": "The server is closing.", "code": "closed"}}')
+    assert event is not None
+    take(event, answer, lambda piece, thought: None)
+    assert answer.text == "So far"
+    assert answer.trouble is not None
+    assert answer.trouble.message == "The server is closing."
 
 
 # ---- figures --------------------------------------------------------------------------------

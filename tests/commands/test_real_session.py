@@ -15,6 +15,7 @@ from headrace.runtime.testing.terminal import CTRL_C, CTRL_D, terminal
 
 Shell = Callable[..., Result]
 LOAD_SECONDS = 120.0
+SHORT = ("--prompt-tokens", 8, "--max-tokens", 4)
 
 
 def exists(pid: int) -> bool:
@@ -67,7 +68,7 @@ def test_a_session_from_pull_to_stop(shell: Shell, monkeypatch: pytest.MonkeyPat
         view = json.loads(answers(shell, "ps", "--json", "--interval", "0.1"))
         assert [model["id"] for model in view["models"]] == [DEFAULT_MODEL]
         (load,) = json.loads(
-            answers(shell, "bench", "--json", "-n", 2, "-c", 2, "--max-tokens", 4, "--warm-up", 0)
+            answers(shell, "bench", "--json", "-n", 2, "-c", 2, *SHORT, "--warm-up", 0)
         )
         assert (load["errors"], load["tokens"]) == (0, 8)
 
