@@ -16,7 +16,7 @@ import json
 import statistics
 import time
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import openai
 import trio
@@ -25,7 +25,7 @@ from _talk import Said, ask
 from cancel import prompt
 from served import Served, served, verdict
 
-CHAT = "/v1/chat/completions"
+CHAT: Final = "/v1/chat/completions"
 MOST_RATIO = 1.5
 LOOK_SECONDS = 0.5
 

@@ -30,7 +30,9 @@ async def open_work(
     """Run the requests of one exchange. When this returns, nothing of them is left. Those of `low`
     priority let all others pass."""
     if len(requests) == 1:
-        async with runtime.request(requests[0], alone(low=low)) as generation:
+        (request,) = requests
+        scope = runtime.request(request, alone(low=True)) if low else runtime.request(request)
+        async with scope as generation:
             yield OnePrompt(generation)
         return
     work = Prompts(runtime, requests, low=low)

@@ -127,12 +127,17 @@ async def answers(runtime: Runtime, job: Job) -> dict[str, Any]:
     """The two files of a batch that is done, without the times in them."""
     found = {}
     for which in ("output", "error"):
-        name = (job.summary or {})[f"{which}_file_id"]
-        data = await runtime.jobs.call(lambda store, name=name: store.files.read(name))
+        data = await content(runtime, (job.summary or {})[f"{which}_file_id"])
         found[which] = [json.loads(line) for line in data.splitlines()]
         for line in found[which]:
             line["response"]["body"].pop("created", None)
     return found
+
+
+async def content(runtime: Runtime, name: str) -> bytes:
+    data = await runtime.jobs.call(lambda store: store.files.read(name))
+    assert data is not None
+    return data
 
 
 def check_disk(folder: Path) -> None:

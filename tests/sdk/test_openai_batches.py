@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import openai
 
 from headrace.runtime.testing.serving import Serving
 
-CHAT = "/v1/chat/completions"
+CHAT: Final = "/v1/chat/completions"
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 240
 
