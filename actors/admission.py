@@ -212,7 +212,7 @@ class Admission(Actor[_Message]):
             message.reply.fail(error)
             return
         waitlist = self._waitlist(message.model_id)
-        if waitlist.enter(message.ticket, message.group):
+        if waitlist.enter(message.ticket, trio.current_time(), message.group):
             self._model_of[message.ticket] = message.model_id
             message.reply.set(None)
             return

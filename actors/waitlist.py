@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
+from statistics import fmean, pstdev
 
 import attrs
 
 from headrace.actors.messages import Ticket
+from headrace.actors.returning import RETRY_AFTER_SECONDS, Returning
 
-# Clients give up when told to wait for more than two minutes (wire contract 2.3).
-RETRY_AFTER_SECONDS = (1.0, 120.0)
 SERVICES_REMEMBERED = 32
-# For each place; who comes again and again without waiting must not put off all others.
-REFUSALS_REMEMBERED = 4
+# Until one has been measured, none is taken to be shorter.
+UNMEASURED_SECONDS = 1.0
+# What is promised allows for so many standard deviations of the mean of what was measured.
+DEVIATIONS = 2.0
+# For each place.
+PROMISES_REMEMBERED = 4
 
 
 @attrs.frozen
@@ -32,8 +37,9 @@ class WaitlistStatistics:
 
 
 class Waitlist:
-    """Places and rows of one model: `max_rows` run, `queue_limit` more may hold a place. The first
-    in line waits for as long as `may_run` says no of it."""
+    """Places and rows of one model: `max_rows` run, `queue_limit` more may hold a place. Who comes
+    back when told to is let in beyond that, for as many as `queue_limit` again. The first in line
+    waits for as long as `may_run` says no of it."""
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class Waitlist:
     ) -> None:
         self._may_run = may_run
         self._max_rows = max_rows
+        self._queue_limit = queue_limit
         self._places = max_rows + queue_limit
         self._arrivals = itertools.count()
         # Ticket -> its number in the order of arrival; kept until it leaves.
@@ -60,15 +67,16 @@ class Waitlist:
         # Ticket -> when its rows were granted, in seconds.
         self._running: dict[Ticket, float] = {}
         self._services: deque[float] = deque(maxlen=SERVICES_REMEMBERED)
-        # When those come back who found no place, as far as they were told.
-        self._told: deque[float] = deque()
+        self._returning = Returning(PROMISES_REMEMBERED * self._places)
 
-    def enter(self, ticket: Ticket, group: Hashable = None) -> bool:
+    def enter(self, ticket: Ticket, now: float, group: Hashable = None) -> bool:
         """Take a place; False when all are taken. A request counts once, whatever it wants: the
         tickets of one `group` share a place, None is a group of its own."""
         group = ticket if group is None else group
-        if group not in self._sizes and len(self._sizes) >= self._places:
-            return False
+        if group not in self._sizes:
+            kept = self._queue_limit if self._returning.keep(now) else 0
+            if len(self._sizes) >= self._places + kept:
+                return False
         self._groups[ticket] = group
         self._sizes[group] += 1
         self._entered.add(ticket)
@@ -137,22 +145,23 @@ class Waitlist:
     def refuse(self, now: float) -> float:
         """When one for whom there is no place is to come back. Those told so before count as ahead
         of it until they come, or all of them would come at once, and most in vain."""
-        while self._told and self._told[0] <= now:
-            self._told.popleft()
-        seconds = self.retry_after_seconds(now, len(self._told))
-        bisect.insort(self._told, now + seconds)
-        if len(self._told) > REFUSALS_REMEMBERED * self._places:
-            self._told.popleft()
-        return seconds
+        ahead = len(self._entered) + self._returning.ahead(now) + 1
+        between = self._service_seconds(now, DEVIATIONS) / self._max_rows
+        return self._returning.promise(now, ahead * between, between)
 
-    def retry_after_seconds(self, now: float, told: int = 0) -> float:
-        """Those ahead x mean service time / rows. Before the first service has ended, the age of
-        the oldest running row stands for its time. `told` are on their way."""
-        services = list(self._services) or [now - min(self._running.values(), default=now)]
-        mean = sum(services) / len(services)
-        estimate = (len(self._entered) + told + 1) * mean / self._max_rows
+    def retry_after_seconds(self, now: float) -> float:
+        """Those ahead x mean service time / rows, as far as clients obey it."""
         low, high = RETRY_AFTER_SECONDS
+        estimate = (len(self._entered) + 1) * self._service_seconds(now) / self._max_rows
         return min(max(estimate, low), high)
+
+    def _service_seconds(self, now: float, deviations: float = 0.0) -> float:
+        """The mean, or more by so many of its standard deviations. Before the first service has
+        ended, the age of the oldest running row stands for it."""
+        count = len(self._services)
+        if not count:
+            return max(UNMEASURED_SECONDS, now - min(self._running.values(), default=now))
+        return fmean(self._services) + deviations * pstdev(self._services) / math.sqrt(count)
 
     def statistics(self) -> WaitlistStatistics:
         groups = self._groups

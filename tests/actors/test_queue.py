@@ -136,6 +136,31 @@ class TestOverflow:
             await clients.come("again", max_tokens=1)
         assert clients.answers["again"].code is None
 
+    async def test_all_of_a_crowd_who_come_back_when_told_to_are_served(
+        self, autojump_clock: MockClock
+    ) -> None:
+        """Given two rows and four places more, when 30 come at once and those without a place
+        come again when they are told to, then each is answered the second time at the latest."""
+        settings = Settings(max_rows=2, queue_limit=4)
+        async with open_scene(settings=settings) as scene:
+            for number in range(4):  # so that the rate is known
+                await ask(scene.runtime, asking(f"before {number}", max_tokens=50))
+            codes: list[Code | None] = []
+
+            async def obeying(name: str) -> None:
+                answer = await ask(scene.runtime, asking(name, max_tokens=50))
+                if answer.code is Code.QUEUE_FULL:
+                    assert isinstance(answer.end, Failed)
+                    assert answer.end.error.retry_after_seconds is not None
+                    await trio.sleep(answer.end.error.retry_after_seconds)
+                    answer = await ask(scene.runtime, asking(name, max_tokens=50))
+                codes.append(answer.code)
+
+            async with trio.open_nursery() as nursery:
+                for number in range(30):
+                    nursery.start_soon(obeying, f"client {number}")
+            assert codes == [None] * 30
+
 
 async def test_whoever_waits_too_long_is_told(autojump_clock: MockClock) -> None:
     settings = Settings(max_rows=1, queue_timeout_s=2)

@@ -155,7 +155,7 @@ def test_a_group_has_a_place_as_long_as_one_of_it_is_there(
         if comes:
             taken = sum(bool(tickets) for tickets in inside.values())
             fits = bool(inside[group]) or taken < rows + queue
-            assert waitlist.enter(f"t{number}", group) is fits
+            assert waitlist.enter(f"t{number}", 0.0, group) is fits
             inside[group] += [f"t{number}"] if fits else []
         elif inside[group]:
             waitlist.leave(inside[group].pop(), float(number))
@@ -164,7 +164,7 @@ def test_a_group_has_a_place_as_long_as_one_of_it_is_there(
     for ticket in (ticket for tickets in inside.values() for ticket in tickets):
         waitlist.leave(ticket, 99.0)
     assert waitlist.statistics().waiting == 0
-    assert [waitlist.enter(f"x{n}") for n in range(rows + queue + 1)] == [
+    assert [waitlist.enter(f"x{n}", 0.0) for n in range(rows + queue + 1)] == [
         *[True] * (rows + queue),
         False,
     ]
@@ -173,7 +173,7 @@ def test_a_group_has_a_place_as_long_as_one_of_it_is_there(
 def test_a_late_ticket_goes_behind_all_that_have_come() -> None:
     waitlist = Waitlist(1, 5)
     for ticket in ("a", "late", "b"):
-        waitlist.enter(ticket)
+        waitlist.enter(ticket, 0.0)
     assert waitlist.line_up("a", 0.0) == ["a"]
     assert waitlist.line_up("b", 0.0) == []
     assert waitlist.line_up("late", 0.0, late=True) == []

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from headrace.actors.returning import MARGIN
 from headrace.actors.waitlist import Waitlist, WaitlistStatistics
 
 MAX_ROWS, QUEUE_LIMIT = 2, 3
@@ -11,13 +12,13 @@ MAX_ROWS, QUEUE_LIMIT = 2, 3
 
 def test_more_than_rows_and_places_are_refused() -> None:
     waitlist = Waitlist(MAX_ROWS, QUEUE_LIMIT)
-    assert [waitlist.enter(f"t{n}") for n in range(6)] == [True] * 5 + [False]
+    assert [waitlist.enter(f"t{n}", 0.0) for n in range(6)] == [True] * 5 + [False]
 
 
 def test_a_leaver_makes_room_for_who_came_first_of_those_in_line() -> None:
     waitlist = Waitlist(1, 3)
     for ticket in ("a", "b", "c", "d"):
-        waitlist.enter(ticket)
+        waitlist.enter(ticket, 0.0)
     assert waitlist.line_up("a", 0.0) == ["a"]
     assert waitlist.line_up("d", 1.0) == []
     assert waitlist.line_up("c", 2.0) == []
@@ -27,7 +28,7 @@ def test_a_leaver_makes_room_for_who_came_first_of_those_in_line() -> None:
 def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them() -> None:
     waitlist = Waitlist(2, 3)
     for ticket in ("a", "b", "c"):
-        waitlist.enter(ticket)
+        waitlist.enter(ticket, 0.0)
     assert waitlist.line_up("a", 0.0) == ["a"]
     assert waitlist.line_up("b", 1.0, rows=2) == []
     assert waitlist.line_up("c", 2.0) == []
@@ -38,7 +39,7 @@ def test_several_rows_are_granted_together_and_nobody_passes_who_waits_for_them(
 def test_all_others_pass_those_of_low_priority_who_keep_their_own_order() -> None:
     waitlist = Waitlist(1, 6)
     for ticket in ("a", "low", "lower", "b", "c"):
-        waitlist.enter(ticket)
+        waitlist.enter(ticket, 0.0)
     assert waitlist.line_up("a", 0.0) == ["a"]
     assert waitlist.line_up("low", 1.0, low=True) == []
     assert waitlist.line_up("lower", 1.0, low=True) == []
@@ -59,11 +60,11 @@ def test_retry_after_is_those_ahead_times_the_mean_service(
     service_seconds: float, waiting: int, expected: float
 ) -> None:
     waitlist = Waitlist(2, 10)
-    waitlist.enter("done")
+    waitlist.enter("done", 0.0)
     waitlist.line_up("done", 0.0)
     waitlist.leave("done", service_seconds)
     for n in range(waiting):
-        waitlist.enter(f"w{n}")
+        waitlist.enter(f"w{n}", 0.0)
     assert waitlist.retry_after_seconds(service_seconds) == pytest.approx(expected)
 
 
@@ -72,18 +73,19 @@ def test_those_who_find_no_place_are_told_to_come_one_after_another() -> None:
     told to come as fast as places become free, and who comes later counts from then."""
     waitlist = Waitlist(1, 2)
     for number in range(4):
-        waitlist.enter(f"t{number}")
+        waitlist.enter(f"t{number}", 0.0)
         waitlist.line_up(f"t{number}", 0.0)
     waitlist.leave("t0", 10.0)
-    waitlist.enter("t4")
-    assert not waitlist.enter("t5")
-    assert [waitlist.refuse(10.0) for _ in range(4)] == [30.0, 40.0, 50.0, 60.0]
-    assert waitlist.refuse(45.0) == 60.0
+    waitlist.enter("t4", 10.0)
+    assert not waitlist.enter("t5", 10.0)
+    expected = [30.0, 40.0, 50.0, 60.0]
+    assert [waitlist.refuse(10.0) for _ in range(4)] == [MARGIN * seconds for seconds in expected]
+    assert waitlist.refuse(60.0) == MARGIN * 60.0, "one of the four should have come"
 
 
 def test_who_comes_again_and_again_puts_nobody_off_for_ever() -> None:
     waitlist = Waitlist(1, 0)
-    waitlist.enter("runs")
+    waitlist.enter("runs", 0.0)
     waitlist.line_up("runs", 0.0)
     assert all(1.0 <= waitlist.refuse(1.0) <= 120.0 for _ in range(1000))
     assert waitlist.refuse(200.0) <= 120.0
@@ -118,7 +120,7 @@ class Histories(RuleBasedStateMachine):
         ticket = f"t{self.next_ticket}"
         self.next_ticket += 1
         full = len(self.entered) + len(self.running) >= MAX_ROWS + QUEUE_LIMIT
-        assert self.waitlist.enter(ticket) is not full
+        assert self.waitlist.enter(ticket, self.now) is not full
         if not full:
             self.entered.add(ticket)
 
