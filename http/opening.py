@@ -10,12 +10,17 @@ import attrs
 
 from headrace.actors.runtime import Runtime, open_runtime
 from headrace.runtime.config import config_file, resolve
+from headrace.runtime.errors import SettingError
 from headrace.runtime.settings import Settings
 
 
 def settings_of_environment() -> Settings:
     """Raises `SettingError`, which names the setting and where it was set."""
-    return resolve(file=config_file(None, os.environ), environ=os.environ).settings
+    settings = resolve(file=config_file(None, os.environ), environ=os.environ).settings
+    if settings.tls_certificate or settings.tls_key:
+        # It would be passed over, and the connections would be open.
+        raise SettingError("tls_certificate: this server has options of its own for TLS; use those")
+    return settings
 
 
 def for_a_server(settings: Settings) -> Settings:

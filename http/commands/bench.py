@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from headrace.http.commands.completing import models
 from headrace.http.commands.remote import Remote, remote, server_options
 from headrace.http.commands.shown import columns
 
@@ -44,7 +45,9 @@ def _count(least: int = 1) -> click.IntRange:
 
 
 @click.command(epilog=EXAMPLE)
-@click.option("--model", "-m", help="who answers [the server's current model]")
+@click.option(
+    "--model", "-m", shell_complete=models, help="who answers [the server's current model]"
+)
 @click.option(
     "--concurrency",
     "-c",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.http.commands.completing import models
 from headrace.http.commands.conversation import HELP, Conversation
 from headrace.http.commands.remote import Remote, remote, server_options
 from headrace.http.commands.shown import harmless
@@ -26,7 +27,9 @@ PROMPT = "> "
 
 
 @click.command(epilog=EXAMPLE)
-@click.option("--model", "-m", help="who answers [the server's current model]")
+@click.option(
+    "--model", "-m", shell_complete=models, help="who answers [the server's current model]"
+)
 @click.option("--system", help="what the model is told beforehand")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="most tokens of an answer")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="0: the likeliest answer")

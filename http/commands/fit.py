@@ -11,6 +11,7 @@ import attrs
 import click
 import msgspec
 
+from headrace.http.commands.completing import models
 from headrace.http.options import resolved, setting_options
 from headrace.runtime.errors import Code, RequestError
 
@@ -26,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("source", metavar="[MODEL]", required=False)
+@click.argument("source", metavar="[MODEL]", required=False, shell_complete=models)
 @click.option("--ctx", "context_tokens", type=click.IntRange(min=1), help="tokens of context")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 @setting_options

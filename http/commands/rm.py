@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.http.commands.completing import models
 from headrace.http.commands.remote import NoServer, Remote, checked, home_of, server_options
 from headrace.http.commands.shown import size
 from headrace.runtime.config import KEY_VARIABLE
@@ -27,7 +28,7 @@ IN_USE = frozenset({"loading", "ready", "draining", "restarting"})
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("model")
+@click.argument("model", shell_complete=models)
 @click.option("--yes", "-y", is_flag=True, help="do not ask")
 @server_options
 def rm(model: str, yes: bool, url: str | None, home: Path | None) -> None:

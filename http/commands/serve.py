@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.http.commands.completing import models
 from headrace.http.options import resolved, setting_options
 from headrace.runtime.errors import RequestError, SettingError
 
@@ -32,7 +33,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("source", metavar="[MODEL]", required=False)
+@click.argument("source", metavar="[MODEL]", required=False, shell_complete=models)
 @setting_options
 def serve(source: str | None, config_file: Path | None, **arguments: Any) -> None:
     """Serve MODEL: a folder, a GGUF file, a hub id or a name of `headrace pull`.

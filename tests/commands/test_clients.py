@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import Result
 
-from headrace.http.cli import COMMANDS
+from headrace.http.cli import COMMANDS, main
 from headrace.http.commands.ps import text, view_of
 from headrace.http.run_file import announced
 from headrace.runtime.testing.scripted_process import scripted_serving
@@ -274,6 +275,19 @@ def test_a_shell_gets_its_script(shell: Shell, name: str) -> None:
     result = shell("completion", name)
     assert result.exit_code == 0
     assert "_HEADRACE_COMPLETE" in result.output
+
+
+@pytest.mark.parametrize("line", [["rm"], ["serve"], ["fit"], ["chat", "--model"]], ids=str)
+def test_a_shell_is_offered_the_models_that_are_here(
+    line: list[str], nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_folder(nobody / "models" / "mine")
+    model_folder(nobody / "models" / "other")
+    monkeypatch.setenv("HEADRACE_HOME", str(nobody))
+    shell = BashComplete(main, {}, "headrace", "_HEADRACE_COMPLETE")
+    assert [item.value for item in shell.get_completions(line, "m")] == ["mine"]
+    monkeypatch.setenv("HEADRACE_UNHEARD", "1")
+    assert shell.get_completions(line, "m") == []
 
 
 # ---- stop ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.http.edge import policy_of
 from headrace.http.keys import keys_of
+from headrace.http.opening import settings_of_environment
 from headrace.http.tls import tls_context
 from headrace.runtime.errors import SettingError
 from headrace.runtime.settings import Settings
@@ -91,3 +92,12 @@ def test_what_is_no_certificate_is_told_by_its_setting(tmp_path: Path) -> None:
         tls_context(Settings(tls_certificate=file, tls_key=file))
     with pytest.raises(SettingError, match=r"^tls_key: .*missing: No such file"):
         tls_context(Settings(tls_certificate=file, tls_key=tmp_path / "missing"))
+
+
+def test_a_certificate_that_another_server_would_pass_over_stops_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert settings_of_environment() == Settings(home=settings_of_environment().home)
+    monkeypatch.setenv("HEADRACE_TLS_CERTIFICATE", "x.pem")
+    with pytest.raises(SettingError, match=r"^tls_certificate: "):
+        settings_of_environment()
