@@ -60,6 +60,8 @@ class Completions:
         nothing. Raises `RequestError`, short: the first failure of a row is that of the call, and
         nothing is tried again.
         """
+        if any(row.n != 1 for row in rows):
+            raise ValueError("a row of a task asks for one answer")
         if not rows:
             await trio.lowlevel.checkpoint()
             return []
@@ -85,8 +87,6 @@ class _Call:
         self, number: int, row: InferenceRequest, part: Part, others: trio.Nursery
     ) -> None:
         """One row to its end; one that fails ends the others."""
-        if row.n != 1:
-            raise ValueError(f"row {number} asks for {row.n} answers")
         async with self.runtime.request(row, part) as generation:
             answer = await _read(generation)
         if isinstance(answer, Completion):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 import trio
 
 from headrace.actors.completing import Completions
@@ -17,6 +18,7 @@ def endless(row: InferenceRequest) -> InferenceRequest:
     return attrs.evolve(row, sampling=sampling, max_tokens=1500)
 
 
+@pytest.mark.slow  # the model is loaded for it alone; tests/sdk/test_synthesize.py is in the gate
 async def test_rows_together_say_what_each_says_alone() -> None:
     rows = [
         asking(text, max_tokens=8)

@@ -48,22 +48,21 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_conversation_becomes_notes_once(nothing_left: Serving, notes_folder: Path) -> None:
-    def synthesize(folder: str, **more: Any) -> dict[str, Any]:
-        body: dict[str, Any] = {"folder": str(notes_folder / folder), "messages": TALK}
-        # Too few tokens for most answers, which then cannot be read.
-        body |= {"title": "Mills", "segment_turns": 1, "answer_tokens": 40}
-        return done(nothing_left, post(nothing_left, **body | more))
+    folder = notes_folder / "mills"
 
-    dry = synthesize("one", dry_run=True)
-    assert not (notes_folder / "one").exists()
-    first = synthesize("one")
+    def synthesize() -> dict[str, Any]:
+        body: dict[str, Any] = {"folder": str(folder), "messages": TALK, "title": "Mills"}
+        # Too few tokens for most answers, which then cannot be read.
+        body |= {"segment_turns": 1, "answer_tokens": 24}
+        return done(nothing_left, post(nothing_left, **body))
+
+    first = synthesize()
     assert (first["segments"], first["new_segments"]) == (3, 3)
-    assert dry == first | {"dry_run": True}
-    written = files(notes_folder / "one")
+    written = files(folder)
     notes = [parse(name.removesuffix(".md"), data.decode()) for name, data in written.items()]
     told = sorted(section.text for note in notes if note for section in note.sections)
     assert told == sorted(f"{turn['role']}:\n{turn['content']}" for turn in TALK)
 
-    again = synthesize("one")
+    again = synthesize()
     assert (again["new_segments"], again["created"], again["updated"]) == (0, 0, 0)
-    assert files(notes_folder / "one") == written
+    assert files(folder) == written
