@@ -16,11 +16,13 @@ export class ApiError extends Error {
 
 /**
  * `askForKey(refused)` gives a key, or null where the person has none; it is asked once, however
- * many calls wait for it. The key lives as long as this tab.
+ * many calls wait for it, and then again only by a call that insists. The key lives as long as this
+ * tab.
  */
 export class Api {
   #askForKey;
   #asking = null;
+  #declined = false;
 
   constructor(askForKey) {
     this.#askForKey = askForKey;
@@ -32,7 +34,7 @@ export class Api {
   }
 
   /** The frames of an event stream, as they come. */
-  async *events(path, { body, id, signal } = {}) {
+  async *events(path, { body, id, signal, insists = false } = {}) {
     const options = { method: "GET", signal, headers: { accept: "text/event-stream" } };
     if (body !== undefined) {
       options.method = "POST";
@@ -40,12 +42,12 @@ export class Api {
       options.headers["content-type"] = "application/json";
     }
     if (id) options.headers["x-request-id"] = id;
-    const answer = await this.#call(path, options);
+    const answer = await this.#call(path, options, insists);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     const frames = new FrameReader();
     try {
       for (;;) {
-        const { value, done } = await reader.read();
+        const { value, done } = await overNetwork(() => reader.read(), "The connection was lost.");
         if (done) return;
         yield* frames.feed(value);
       }
@@ -55,23 +57,25 @@ export class Api {
     }
   }
 
-  async #call(path, options) {
+  async #call(path, options, insists = false) {
     for (;;) {
       const key = sessionStorage.getItem(KEPT_KEY);
       const answer = await reach(path, withKey(options, key));
       if (answer.ok) return answer;
       const error = await errorOf(answer);
-      if (error.status !== 401 || !(await this.#newKey(key))) throw error;
+      if (error.status !== 401 || !(await this.#newKey(key, insists))) throw error;
     }
   }
 
   /** Whether there is another key to try than `refused`. */
-  async #newKey(refused) {
+  async #newKey(refused, insists) {
     if (sessionStorage.getItem(KEPT_KEY) !== refused) return true;
+    if (this.#declined && !insists) return false;
     this.#asking ??= this.#askForKey(refused !== null).finally(() => {
       this.#asking = null;
     });
     const key = await this.#asking;
+    this.#declined = !key;
     if (key) sessionStorage.setItem(KEPT_KEY, key);
     return Boolean(key);
   }
@@ -83,12 +87,17 @@ function withKey(options, key) {
   return { ...options, headers };
 }
 
-async function reach(path, options) {
+function reach(path, options) {
+  const request = { ...options, cache: "no-store", redirect: "error" };
+  return overNetwork(() => fetch(new URL(path, BASE), request), "The server cannot be reached.");
+}
+
+/** What a call brings; where the network fails it, an error with these words. */
+async function overNetwork(call, words) {
   try {
-    return await fetch(new URL(path, BASE), { ...options, cache: "no-store", redirect: "error" });
+    return await call();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError("The server cannot be reached.");
+    throw error.name === "AbortError" ? error : new ApiError(words);
   }
 }
 

@@ -88,15 +88,20 @@ export class Chat {
     }
     this.#end(stop);
     if (asked !== this.#messages) return;
-    if (answer.text) asked.push({ role: "assistant", content: answer.text });
-    else if (answer.failed) this.#takeBack();
+    if (answer.text || answer.ended) asked.push({ role: "assistant", content: answer.text });
+    else this.#takeBack();
     say(byId("told"), answer.told);
   }
 
   async #read(answer, signal) {
     const id = `page-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
     this.asked.add(id);
-    const frames = this.#api.events("v1/chat/completions", { body: this.#body(), id, signal });
+    const frames = this.#api.events("v1/chat/completions", {
+      body: this.#body(),
+      id,
+      signal,
+      insists: true,
+    });
     for await (const { data } of frames) {
       if (data === "[DONE]") return;
       const near = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR;
@@ -157,7 +162,6 @@ export class Chat {
 class Answer {
   text = "";
   ended = false;
-  failed = false;
   told = "";
   #message;
   #body;
@@ -237,7 +241,6 @@ class Answer {
   }
 
   fail(error) {
-    this.failed = true;
     const known = error instanceof ApiError;
     this.told = known ? error.message : "The page could not read the answer.";
     this.#message.classList.add("failed");

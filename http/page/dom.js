@@ -29,3 +29,11 @@ function filled(made, attributes, children) {
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** Change what an element holds only where it is made of other things than before. */
+export function renew(node, things, lineOf) {
+  const key = JSON.stringify(things);
+  if (node.dataset.key === key) return;
+  node.dataset.key = key;
+  node.replaceChildren(...things.map(lineOf));
+}

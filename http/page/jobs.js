@@ -1,6 +1,6 @@
 // Long work of the server, as far as there is any.
 
-import { byId, element } from "./dom.js";
+import { byId, element, renew } from "./dom.js";
 import { digits } from "./format.js";
 
 const LOOK_MS = 2000;
@@ -8,9 +8,10 @@ const SHOWN = 6;
 
 /** Look for jobs for as long as the page is seen; nothing is shown on a server without them. */
 export async function showJobs(api) {
-  if (!(await hasJobs(api))) return;
-  for (;;) {
-    if (!document.hidden) {
+  let kept = null;
+  while (kept !== false) {
+    kept ??= await hasJobs(api);
+    if (kept && !document.hidden) {
       const answer = await api.json(`api/jobs?limit=${SHOWN}`).catch(() => null);
       if (answer) show(answer.jobs);
     }
@@ -18,14 +19,15 @@ export async function showJobs(api) {
   }
 }
 
+/** Whether the server keeps jobs; null while that is not known. */
 async function hasJobs(api) {
   const about = await api.json("v1").catch(() => null);
-  return about?.endpoints.some(({ path }) => path === "/api/jobs") ?? false;
+  return about && about.endpoints.some(({ path }) => path === "/api/jobs");
 }
 
 function show(jobs) {
   byId("jobs-part").hidden = jobs.length === 0;
-  byId("jobs").replaceChildren(...jobs.map(lineOf));
+  renew(byId("jobs"), jobs, lineOf);
 }
 
 function lineOf(job) {

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { Board } from "./board.js";
-import { byId, element, say } from "./dom.js";
+import { byId, element, renew, say } from "./dom.js";
 import { Flow } from "./flow.js";
 import { bytes, count, plural, rate } from "./format.js";
 import { area } from "./water.js";
@@ -60,12 +60,14 @@ export class Live {
     this.#showFigures(snapshot);
     this.#board.show(snapshot);
     showMemory(snapshot.memory);
-    byId("models").replaceChildren(...snapshot.models.map((m) => modelLine(m, snapshot.current)));
-    this.#onModels(snapshot.models.map((m) => `${m.id} ${m.state} ${m.id === snapshot.current}`).join("\n"));
+    const models = snapshot.models.map((model) => modelOf(model, snapshot.current));
+    renew(byId("models"), models, modelLine);
+    this.#onModels(models.map(({ id, state, current }) => `${id} ${state} ${current}`).join("\n"));
   }
 
   #showFigures(snapshot) {
-    const rows = snapshot.models.reduce((sum, model) => sum + model.max_rows * (model.running_rows > 0), 0);
+    const busy = snapshot.models.filter((model) => model.running_rows > 0);
+    const rows = busy.reduce((sum, model) => sum + model.max_rows, 0);
     say(byId("rate"), rate(this.#tokens.rate));
     say(byId("rows"), rows ? `${snapshot.rows_running} of ${rows}` : String(snapshot.rows_running));
     say(byId("queued"), String(snapshot.queue_depth));
@@ -79,7 +81,7 @@ export class Live {
 
 /** The state of the connection, said only when it changes. */
 function tell(state, words) {
-  byId("link").dataset.state = state;
+  byId("link").dataset.state = document.body.dataset.link = state;
   say(byId("link"), words);
 }
 
@@ -106,23 +108,30 @@ function showMemory(memory) {
     const part = bar.querySelector(`.${name}`) ?? bar.appendChild(element("i", { class: name }));
     part.style.width = `${(100 * size) / most}%`;
   }
-  byId("parts").replaceChildren(
-    ...parts.filter(([, , size]) => size > 0).map(([name, words, size]) =>
-      element("li", { class: name }, element("b", {}, bytes(size)), ` ${words}`),
-    ),
-    element("li", { class: "whole" }, element("b", {}, bytes(Math.max(0, whole - used))), ` free of ${bytes(whole)}`),
+  const told = parts.filter(([, , size]) => size > 0).map(([name, words, size]) => {
+    return { name, size: bytes(size), words };
+  });
+  const left = bytes(Math.max(0, whole - used));
+  const free = { name: "whole", size: left, words: `free of ${bytes(whole)}` };
+  renew(byId("parts"), [...told, free], ({ name, size, words }) =>
+    element("li", { class: name }, element("b", {}, size), ` ${words}`),
   );
 }
 
-function modelLine(model, current) {
-  const rows = model.running_rows ? `${plural(model.running_rows, "row")} of ${model.max_rows}` : "";
-  const notes = [rows, model.pinned && "pinned", model.id === current && "current"];
+/** What is shown of a model. */
+function modelOf({ id, state, bytes: size, running_rows, max_rows, pinned }, current) {
+  const rows = running_rows ? `${plural(running_rows, "row")} of ${max_rows}` : "";
+  return { id, state, size, rows, pinned, current: id === current };
+}
+
+function modelLine({ id, state, size, rows, pinned, current }) {
+  const notes = [rows, pinned && "pinned", current && "current"].filter(Boolean);
   return element(
     "li",
-    { "data-state": model.state },
-    element("span", { class: "name" }, model.id),
-    element("span", { class: "what" }, model.state),
-    element("span", { class: "size" }, model.bytes ? bytes(model.bytes) : ""),
-    element("span", { class: "note" }, notes.filter(Boolean).join(", ")),
+    { "data-state": state },
+    element("span", { class: "name" }, id),
+    element("span", { class: "what" }, state),
+    element("span", { class: "size" }, size ? bytes(size) : ""),
+    element("span", { class: "note" }, notes.join(", ")),
   );
 }

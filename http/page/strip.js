@@ -1,7 +1,7 @@
 // How one lane is drawn. What it is comes from lanes.js, and its shapes from water.js.
 
 import { drawing, element, say } from "./dom.js";
-import { duration, plural, rate } from "./format.js";
+import { count, duration, plural, rate } from "./format.js";
 import { wordsOf } from "./lanes.js";
 import {
   BED, HEIGHT, basin, basinLevel, bed, gateAt, headAt, leftOf, race, towards, weir,
@@ -36,7 +36,8 @@ export class Strip {
     this.#button.setAttribute("aria-label", `Cancel the ${lane.kind} request`);
     this.#button.addEventListener("click", () => onCancel(this.#lane.id));
     const many = lane.rows > 1 ? ` × ${lane.rows}` : "";
-    const who = element("span", { class: "who" }, element("b", {}, `${lane.kind}${many}`), this.#about);
+    const kind = element("b", {}, `${lane.kind}${many}`);
+    const who = element("span", { class: "who" }, kind, this.#about);
     const what = element("span", { class: "what" }, this.#first, " ", this.#second);
     this.item = element("li", { "data-ours": String(isOurs) }, who, picture, what, this.#button);
   }
@@ -50,7 +51,7 @@ export class Strip {
     const [first, second] = wordsOf(lane, WORDS);
     say(this.#first, first);
     say(this.#second, second);
-    const prompt = lane.prompt ? `${plural(lane.prompt, "token")} in` : "";
+    const prompt = lane.prompt ? `${count(lane.prompt)}-token prompt` : "";
     say(this.#about, this.#isOurs ? "from this page" : severalModels ? lane.model : prompt);
   }
 
@@ -76,9 +77,8 @@ export class Strip {
     this.#bed.setAttribute("d", bed(width));
     this.#pool.setAttribute("d", basin(width, level, motion));
     this.#front.setAttribute("d", race(width, this.#head, left, motion));
-    this.#back.setAttribute(
-      "d", race(width, this.#head, left * 1.12, { phase: 1.9 + 0.8 * this.#phase, swell: 1.4 * swell }),
-    );
+    const behind = { phase: 1.9 + 0.8 * this.#phase, swell: 1.4 * swell };
+    this.#back.setAttribute("d", race(width, this.#head, left * 1.12, behind));
     this.#gate.setAttribute("d", this.#gateOf(lane, gate, at));
     this.#weir.setAttribute("d", weir(width, lane.most, ruler));
   }

@@ -81,7 +81,7 @@ def host() -> Iterator[Hosted]:
     model = ScriptedModel(
         load_seconds=0, scripts=SCRIPTS, timings=Timings(0.0001, seconds_per_decode=0.01)
     )
-    with hosted(model, max_rows=2) as host:
+    with hosted(model, max_rows=2, test_jobs=True) as host:
         yield host
 
 

@@ -71,11 +71,17 @@ def steps_to_leave(host: Hosted) -> list[int]:
 
 def ask(scopes: ExitStack, host: Hosted, text: str, **fields: Any) -> http.client.HTTPConnection:
     """A client that streams beside the page, and does not read."""
-    connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)
-    scopes.enter_context(closing(connection))
     body = {"messages": [{"role": "user", "content": text}], "stream": True, **fields}
+    connection = post(host, "/v1/chat/completions", body)
+    scopes.enter_context(closing(connection))
+    return connection
+
+
+def post(host: Hosted, path: str, body: Any) -> http.client.HTTPConnection:
+    """A request whose answer nobody has read yet."""
+    connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)
     headers = {"Content-Type": "application/json"}
-    connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+    connection.request("POST", path, json.dumps(body), headers)
     return connection
 
 
@@ -165,6 +171,15 @@ class TestLiveView:
         assert page.texts("#models .name") == ["scripted"]
         assert page.texts("#models .what") == ["ready"]
         assert page.texts("#parts .weights") == ["100 MB models"]
+
+    def test_jobs_are_told_of_when_there_are_any(self, page: Browser, host: Hosted) -> None:
+        heading = "return document.querySelector('#jobs-part').checkVisibility()"
+        assert not page.run(heading)
+        with closing(post(host, "/api/jobs", {"kind": "noop"})) as asker:
+            assert asker.getresponse().status == 201
+        page.until(lambda: page.texts("#jobs .what") == ["done"])
+        assert page.texts("#jobs .name") == ["noop"]
+        assert page.run("return document.querySelector('#jobs progress').value") == 1
 
     def test_water_stands_still_for_those_who_want_no_motion(
         self, page: Browser, host: Hosted

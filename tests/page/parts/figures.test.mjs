@@ -3,7 +3,18 @@ import { test } from "node:test";
 
 import { Flow } from "../../../http/page/flow.js";
 import { bytes, count, duration, plural, rate } from "../../../http/page/format.js";
-import { BED, area, basinLevel, gateAt, headAt, leftOf, race, water } from "../../../http/page/water.js";
+import {
+  BED,
+  area,
+  basinLevel,
+  gateAt,
+  headAt,
+  leftOf,
+  race,
+  towards,
+  water,
+  weir,
+} from "../../../http/page/water.js";
 
 test("bytes have three digits at most", () => {
   assert.deepEqual(
@@ -58,6 +69,18 @@ test("water lies between its ends and above the bed", () => {
     }
   }
   assert.equal(water(10, 10, 17), "");
+});
+
+test("an answer's limit is marked where the lane reaches as far", () => {
+  assert.ok(weir(600, 64, 128).startsWith("M339 "));
+  assert.equal(weir(600, 200, 128), "");
+  assert.equal(weir(600, null, 128), "");
+});
+
+test("what moves comes nearer, and is there at once where nothing may move", () => {
+  assert.equal(towards(0, 10, 0), 0);
+  assert.ok(towards(0, 10, 0.1) > 4 && towards(0, 10, 0.1) < 10);
+  assert.equal(towards(0, 10, Infinity), 10);
 });
 
 test("a basin is filled while its prompt is read", () => {
