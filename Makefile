@@ -8,8 +8,8 @@ SEEDS ?= 10000
 MINUTES ?= 5
 # Processes that share the test files. Each may serve the real model, so more need memory too.
 JOBS ?= 2
-# Without agents.py, which fetches a gigabyte of agents.
-BENCH ?= $(sort $(filter-out bench/_% bench/agents.py,$(wildcard bench/*.py)))
+# Without agents.py, which fetches a gigabyte of agents, and screenshots.py, which draws.
+BENCH ?= $(sort $(filter-out bench/_% bench/agents.py bench/screenshots.py,$(wildcard bench/*.py)))
 
 # The first Python on the path that is new enough, if none is named.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
@@ -46,7 +46,7 @@ ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
 # For the kernel alone: handlers above it are async because their callers are.
 ASYNC_KERNEL_RULES := ASYNC910
 
-.PHONY: help venv test check lint types async format serve bench explore stories soak mutants slow clients lock clean
+.PHONY: help venv test check lint types async format serve bench explore stories soak mutants slow clients browser lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -54,7 +54,7 @@ help:  ## list the targets
 # Half of the checks is waiting for downloads, so they share the cores. Files of tests keep their order,
 # in which those that take long come early: by their numbers of tests they would come last.
 test: $(DEV)  ## everything that a change must pass: check, then the tests
-	@$(MAKE) --no-print-directory -j 3 check clients
+	@$(MAKE) --no-print-directory -j 4 check clients browser
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
@@ -100,6 +100,16 @@ slow: $(DEV)  ## the tests that take too long for `make test`
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
 
 clients: $(CLIENTS) $(NODE_CLIENTS)  ## install the clients that tests try the server with
+
+# Debian's, which has its driver beside it.
+browser:  ## install the browser that tests try the web page with
+	@mkdir -p build; if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+		elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing chromium for the tests of the web page"; \
+			{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y \
+				--no-install-recommends chromium chromium-driver; } >build/chromium.log 2>&1 || \
+			echo "no chromium (see build/chromium.log): the tests of the web page will be skipped"; \
+		else echo "there is no chromium: the tests of the web page will be skipped"; fi
 
 venv: $(DEV)  ## make .venv with all that development needs
 	@echo "$(BIN)/headrace is ready"
