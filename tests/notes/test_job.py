@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import trio
 from trio.testing import MockClock
 
 from headrace.actors.notes.order import MOST_SOURCE_BYTES
-from headrace.runtime.testing import Script, ScriptedModel
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing import Choices, Script, ScriptedModel, explore
 from headrace.runtime.testing.fuzzing import Compiling
 from headrace.runtime.testing.memory_site import MemorySite, open_memory_site
+from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.site import Reply, http
 
 PATH = "/v1/memory/synthesize"
@@ -194,6 +198,34 @@ async def test_a_job_that_is_cancelled_has_no_row_left(
         assert replies[0].json["job"]["status"] == "cancelled"
         await site.idle()
     assert not list((tmp_path / "memory/x").iterdir())
+
+
+@pytest.mark.explore
+def test_a_job_that_is_cancelled_at_any_time_and_ordered_again(tmp_path: Path) -> None:
+    numbers = itertools.count()
+    whole: list[dict[str, bytes]] = []
+    ends = Counter[str]()
+
+    async def scenario(choices: Choices) -> None:
+        home = tmp_path / str(next(numbers))
+        async with open_scene(model(), Settings(home=home)) as scene:
+            jobs = scene.runtime.jobs
+            config = {"folder": "x", "messages": TALK, "segment_turns": 1}
+            job = await jobs.submit("synthesize", config)
+            await trio.sleep(choices.seconds(2.5))
+            cancelled = await jobs.cancel(job.id)
+            assert cancelled is not None
+            ends[cancelled.status] += 1
+            await scene.baseline.settle()
+            again = await jobs.wait((await jobs.submit("synthesize", config)).id)
+            assert again is not None
+            assert (again.status, again.error) == ("done", None)
+        whole.append({path.name: path.read_bytes() for path in (home / "memory/x").iterdir()})
+
+    explore(scenario, range(20))
+    assert set(ends) == {"cancelled", "done"}
+    assert [list(files) for files in whole] == [["mills.md"]] * 20
+    assert all(files == whole[0] for files in whole)
 
 
 async def until(holds: Callable[[], bool]) -> None:
