@@ -104,6 +104,11 @@ class Generation:
         """The request's end, once it is known; its reader may not have come to it yet."""
         return self._sink.end
 
+    def enter(self, stage: Stage) -> None:
+        """It holds what is needed before this stage, and waits for what belongs to it."""
+        self.stage = stage
+        self._emit("request.stage", stage=stage)
+
     def admitted(self, seat: Seat, event: Accepted) -> None:
         """All checks have passed; the row is about to join the batch."""
         self._seat = seat
@@ -125,13 +130,13 @@ class Generation:
                 self._most_tokens = event.max_tokens
             case Delta() | ReasoningDelta() | CallArguments():
                 self.generated_tokens += event.tokens
+                if isinstance(event, ReasoningDelta):
+                    self.reasoning_tokens += event.tokens
                 self._trace_text()
             case Finished():
                 self.generated_tokens = event.usage.completion_tokens
-                if isinstance(event, ReasoningDelta):
-                    self.reasoning_tokens += event.tokens
-        self._sink.put(event)
                 self.reasoning_tokens = event.usage.reasoning_tokens
+        self._sink.put(event)
         self._mind_stall()
 
     def _mind_stall(self) -> None:
@@ -165,14 +170,14 @@ class Generation:
             reason=self.cancelled,
             seconds=trio.current_time() - self.began,
             completion_tokens=self.generated_tokens,
+            reasoning_tokens=self.reasoning_tokens,
         )
 
-    def _outcome(self, code: str | None) -> str:
-            reasoning_tokens=self.reasoning_tokens,
-        if code is None:
     def _emit(self, name: str, **fields: Any) -> None:
         self._trace.emit(name, self.ticket, model=self.model, **fields)
 
+    def _outcome(self, code: str | None) -> str:
+        if code is None:
             return "ok"
         if self.cancelled is not None:
             return "cancelled"
