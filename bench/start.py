@@ -9,7 +9,8 @@ mode has one start more that is not counted, so that files come from memory. Bes
 for a bare interpreter, and for one that has only imported the server's libraries: what is left
 between these and ours is our own. The claim is that worker mode listens within a second.
 `--imports` tells instead which packages the time of importing goes to: for each module the least
-of five runs, which other work on the machine hardly changes.
+of five runs, which other work on the machine hardly changes; and how long a full collection takes
+that looks at all of it, as it does unless it is told not to.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ START_SECONDS = 60.0
 SERVER = """
 import headrace.http.cli, headrace.http.logs, headrace.http.opening, headrace.http.run_file
 import headrace.actors.library, headrace.actors.provision, headrace.http.serve, rich.console
+"""
+COLLECTION = """
+import gc, time
+began = time.perf_counter()
+gc.collect()
+print((time.perf_counter() - began) * 1000)
 """
 LIBRARIES = "import trio, quart_trio, hypercorn.trio, msgspec, attrs"
 
@@ -81,6 +88,12 @@ def imports(runs: int) -> dict[str, float]:
     return packages
 
 
+def collection() -> float:
+    """Milliseconds of a full collection over what is imported."""
+    command = [sys.executable, "-c", SERVER + COLLECTION]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def measure(name: str, once: Callable[[], float], count: int) -> float:
     """The median of so many runs, after one that is not counted."""
     once()
@@ -102,6 +115,7 @@ def main() -> None:
         most = sorted(found.items(), key=lambda item: -item[1])[:20]
         for package, milliseconds in [("all", sum(found.values())), *most]:
             print(f"{package:28} {milliseconds:7.1f} ms")
+        print(f"{'a full collection':28} {collection():7.1f} ms")
         return
     print(f"{'seconds':28} {'median':>7} {'best':>7} {'worst':>7}")
     measure("an interpreter", lambda: runs_for("pass"), options.starts)

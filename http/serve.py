@@ -166,6 +166,8 @@ class Connections:
                 header_seconds=self._header_seconds,
                 refuse=self._refuse,
             )
+            # Under TLS its reader ends when TLS does, which is before the peer has.
+            await stream.linger()
         except* Exception:
             logger.exception("a connection failed")
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import trio
 
@@ -27,6 +28,8 @@ class BoundedStream(trio.abc.HalfCloseableStream):
 
     def __init__(self, inner: trio.SocketStream, stall_seconds: float) -> None:
         self.socket = inner.socket
+        # Whoever closes us has said so to the peer already, as TLS does.
+        self.is_under_tls = False
         # Called at the next received bytes, once.
         self.on_received: Callable[[], None] | None = None
         self._inner = inner
@@ -115,6 +118,9 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         Closing a socket that holds unread bytes resets the connection, and the reset may overtake
         the answer: a client still sending a body that was refused would never learn why.
         """
+        if self.is_under_tls and not self._gone:
+            with suppress(trio.BrokenResourceError, trio.BusyResourceError):
+                await self.send_eof()
         if self._eof_sent and not self._gone:
             self._lingering = True
             if self._reading is not None:
@@ -122,6 +128,13 @@ class BoundedStream(trio.abc.HalfCloseableStream):
             await trio.lowlevel.checkpoint()
         else:
             await self._inner.aclose()
+
+    async def linger(self) -> None:
+        """Wait for the peer's end, for the time that closing gives it, if nobody else reads."""
+        await trio.lowlevel.checkpoint()
+        if self._lingering and not self._gone:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.receive_some()
 
     def close_now(self) -> None:
         self.give_up()

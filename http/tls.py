@@ -49,4 +49,5 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 def secured(stream: BoundedStream, context: ssl.SSLContext) -> Secured:
     """The stream under TLS. A client that closes without saying so in TLS has closed all the
     same, as most do."""
+    stream.is_under_tls = True
     return trio.SSLStream(stream, context, server_side=True, https_compatible=True)

@@ -27,6 +27,8 @@ from headrace.runtime.testing.serving import Serving, listening_port, stop
 # What a prompt with this word is answered; others get the alphabet, without end.
 SAYS = {"greet": "Good day.", "colour": "\x1b[31mRed."}
 BUDGET_BYTES = 1_000_000_000
+# Longer than any test takes to ask again, on whatever machine.
+DRAIN_SECONDS = 120.0
 
 
 @contextmanager
@@ -48,7 +50,7 @@ def main(home: Path, keys: tuple[str, ...]) -> None:
     model = ScriptedModel(scripts=scripts, load_seconds=0)
     # A step takes real time, as nothing else waits for it.
     loader = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
-    settings = Settings(port=0, home=home, api_keys=keys)
+    settings = Settings(port=0, home=home, api_keys=keys, shutdown_timeout_s=DRAIN_SECONDS)
     provision = Provision((ModelSpec(model.id, model.id, 1),), loader, BUDGET_BYTES)
     listen(settings, provision, Termination())
 

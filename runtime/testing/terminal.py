@@ -21,7 +21,7 @@ from headrace.http.cli import main
 main(prog_name="headrace")
 """
 PATIENCE_SECONDS = 30.0
-END_SECONDS = 10.0
+END_SECONDS = 30.0
 
 
 class Terminal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -25,12 +26,14 @@ from headrace.runtime.testing import ScriptedLoader
 
 
 def run(*arguments: str) -> Result:
-    # `serve` takes SIGTERM over, which is right in a process of its own.
+    # `serve` takes SIGTERM over and exempts what there is from collections, which is right in a
+    # process of its own.
     before = signal.getsignal(signal.SIGTERM)
     try:
         return CliRunner().invoke(main, list(arguments))
     finally:
         signal.signal(signal.SIGTERM, before)
+        gc.unfreeze()
 
 
 def read(*arguments: str) -> dict[str, Any]:
