@@ -83,9 +83,9 @@ async def _held(stages: Stages, generation: Generation) -> None:
     with trio.CancelScope() as queue, part.held(queue):
         queue.deadline = trio.current_time() + stages.limits.queue_seconds
         async with stages.admission.place(ticket, model_id, part.group) as place:
-            generation.stage = "loading"
+            generation.enter("loading")
             async with stages.registry.lease(ticket, model_id) as lease:
-                generation.stage = "queued"
+                generation.enter("queued")
                 check_serves(lease.info, request)
                 async with lease.host.seat(ticket, generation.put) as seat:
                     prepared = await seat.prepare(request)

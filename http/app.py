@@ -195,6 +195,7 @@ def _view(route: Route) -> Callable[..., Awaitable[Response]]:
         exchange = _exchange()
         exchange.route = route.path
         try:
+            exchange.take_place()
             answer = route.handler(exchange, **arguments)
             return answer if isinstance(answer, Response) else await answer
         except RequestError as error:

@@ -54,7 +54,11 @@ class Connection(TrioASGIHTTPConnection):
         request = cast(ExchangeRequest, self._create_request_from_scope(send))
         exchange = Exchange(edge, self.scope, edge.draw_token(), request.body)
         request.exchange = exchange
-        with edge.live.hold(exchange), bound_contextvars(request_id=exchange.id):
+        with (
+            edge.live.hold(exchange),
+            bound_contextvars(request_id=exchange.id),
+            edge.spanned(exchange),
+        ):
             try:
                 await self._run(request, receive, send)
             finally:

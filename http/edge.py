@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 import socket
 import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,12 +15,17 @@ from headrace.http.access import Policy
 from headrace.http.assets import Asset, read_page
 from headrace.http.batch_kind import Batch
 from headrace.http.bodies import BodyLimits
+from headrace.http.clients import ClientPlaces
 from headrace.http.kept import Kept
 from headrace.http.keys import keys_of, warn_of_readers
 from headrace.http.live import LiveExchanges
 from headrace.http.metrics import Metrics
 from headrace.http.watch import Watch
 from headrace.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.http.exchange import Exchange
+    from headrace.http.spans import Spans
 
 # (method, path pattern) of every route, in the order of the table.
 Endpoints = tuple[tuple[str, str], ...]
@@ -39,9 +46,12 @@ class Edge:
     watch: Watch
     # The files of the web page, by name.
     page: dict[str, Asset]
+    clients: ClientPlaces
     live: LiveExchanges = attrs.field(factory=LiveExchanges)
     # In Unix seconds.
     started_at: float = attrs.field(factory=time.time)
+    # Where the setting `otel` is on.
+    spans: Spans | None = None
 
     @classmethod
     def over(cls, runtime: Runtime, endpoints: Endpoints) -> Edge:
@@ -62,6 +72,7 @@ class Edge:
             batches,
             Watch(runtime),
             read_page(),
+            ClientPlaces(settings.max_requests_per_client),
         )
 
     @property
@@ -72,6 +83,10 @@ class Edge:
     def response_id(self, request_id: str) -> str | None:
         """Of a request that is being answered, or runs in the background."""
         return self.live.response_id(request_id) or self.kept.response_id(request_id)
+
+    def spanned(self, exchange: Exchange) -> AbstractContextManager[None]:
+        """The span of an exchange, where there are any."""
+        return nullcontext() if self.spans is None else self.spans.exchange(exchange)
 
     def draw_seed(self) -> int:
         """Fresh entropy for a request that brought no seed."""

@@ -15,6 +15,7 @@ from quart import Response
 
 from headrace.http.access import RequestHead, bearer, cors_headers
 from headrace.http.bodies import BodyHead, read_json, read_whole
+from headrace.http.clients import asks_for_work
 from headrace.http.identity import client_name, request_id
 from headrace.http.wire.asking import Stamp
 from headrace.http.wire.errors import (
@@ -138,6 +139,12 @@ class Exchange:
         ):
             return {}
         return await self.json_body()
+
+    def take_place(self) -> None:
+        """Where the request asks for work, one of its client's places is taken until its answer is
+        complete. Raises `RequestError` (client_limit)."""
+        if asks_for_work(self.method, self.route):
+            self.scopes.enter_context(self.edge.clients.place(self.client))
 
     def stamp(self) -> Stamp:
         """The clock and the chance that a protocol may use."""

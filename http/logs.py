@@ -86,12 +86,12 @@ def _write(out: TextIO, text: str) -> None:
     out.write(text)
 
 
-def where_from(error: structlog.typing.ExcInfo) -> str:
+def where_from(exc_info: structlog.typing.ExcInfo) -> str:
     """Where an exception came from and what it is, as a traceback without any message.
 
     A message may hold what a client sent, and so may the variables.
     """
-    return "".join(_frames(traceback.TracebackException(*error)))
+    return "".join(_frames(traceback.TracebackException(*exc_info)))
 
 
 def _frames(error: traceback.TracebackException) -> Iterator[str]:

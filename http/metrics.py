@@ -6,6 +6,7 @@ route patterns and ids of known models only: nothing a client makes up can multi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -217,8 +218,8 @@ def _memory(now: Statistics) -> Iterator[Metric]:
             "cache": ledger.cache_bytes,
         },
     )
-    if ledger.limit_bytes is not None:
-        yield _gauge("ledger_ceiling_bytes", "Bytes that may be used", ledger.limit_bytes)
+    ceiling = math.inf if ledger.limit_bytes is None else ledger.limit_bytes
+    yield _gauge("ledger_ceiling_bytes", "Bytes that may be used", ceiling)
     resident = (model.memory for model in now.models if model.state in RESIDENT)
     measured = sum(memory.active_bytes for memory in resident if memory is not None)
     yield _gauge("measured_bytes", "Bytes in use as the devices tell it", measured)

@@ -60,16 +60,21 @@ class Peer(TCPServer):
         try:
             if not await self._greeted():
                 return
+            socket = self._socket_stream.socket
+            # A peer that has reset has no address any more: an OSError.
+            client = parse_socket_addr(socket.family, socket.getpeername())
+            server = parse_socket_addr(socket.family, socket.getsockname())
             async with TaskGroup() as task_group:
                 self._task_group = task_group
-                self.protocol = self._protocols(task_group)
+                self.protocol = self._protocols(task_group, client, server)
                 await self.protocol.initiate()
                 await self.idle_task.restart(task_group, self._idle_timeout)
                 await self._read_data()
         except OSError:
             pass  # The peer is gone.
         finally:
-            await self._close()
+            with bounded_cleanup(CLOSE_SECONDS):
+                await self._close()
 
     async def _greeted(self) -> bool:
         """Whether a peer that has to speak TLS does."""
@@ -84,21 +89,20 @@ class Peer(TCPServer):
                 return False
         return False
 
-    def _protocols(self, task_group: TaskGroup) -> Protocols:
-        tls, socket = self._tls_stream, self._socket_stream.socket
-        return Protocols(
+    def _protocols(self, task_group: TaskGroup, *addresses: tuple[str, int] | None) -> Protocols:
+        tls = self._tls_stream
+        arguments = (
             self.app,
             self.config,
             self.context,
             task_group,
             self.state,
             tls is not None,
-            parse_socket_addr(socket.family, socket.getpeername()),
-            parse_socket_addr(socket.family, socket.getsockname()),
+            *addresses,
             self.protocol_send,
-            alpn_protocol=None if tls is None else tls.selected_alpn_protocol(),
-            refuse=self._refuse,
         )
+        alpn = None if tls is None else tls.selected_alpn_protocol()
+        return Protocols(arguments, alpn, self._refuse)
 
     async def _read_data(self) -> None:
         """Read on while a request is being answered, so that the peer's end is always seen.

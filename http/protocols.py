@@ -134,12 +134,13 @@ class Http2(H2Protocol):
 class Protocols(ProtocolWrapper):
     """The protocol of one connection; one that begins with HTTP/1.1 may turn out to be HTTP/2."""
 
-    def __init__(self, *arguments: Any, alpn_protocol: str | None, refuse: Refuse) -> None:
-        super().__init__(*arguments, alpn_protocol=alpn_protocol)
-        # Those that hypercorn has made know nothing of refusals.
+    def __init__(self, arguments: tuple[Any, ...], alpn: str | None, refuse: Refuse) -> None:
+        """`arguments` are those that hypercorn gives to a protocol."""
+        super().__init__(*arguments)
         self._arguments = arguments
         self._refuse = refuse
-        kind = Http2 if alpn_protocol == "h2" else Http1
+        kind = Http2 if alpn == "h2" else Http1
+        # hypercorn's own knows nothing of refusals.
         self.protocol = kind(*arguments, refuse=refuse)
 
     async def handle(self, event: Event) -> None:

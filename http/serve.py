@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -26,9 +26,13 @@ from headrace.http.identity import fresh_id
 from headrace.http.logs import log_lifecycle, log_refusal
 from headrace.http.peer import Peer
 from headrace.http.streams import BoundedListener, BoundedStream
+from headrace.http.telemetry import spans_of
 from headrace.http.tls import secured, tls_context
 from headrace.runtime.errors import Code, ErrorInfo
 from headrace.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.http.spans import Spans
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +81,10 @@ class Server:
     async def drain(self, runtime: Runtime, seconds: float) -> None:
         """Let requests in flight finish, but no longer than `seconds`, then end each of them."""
         runtime.close_to_new()
-        with self._hurried, trio.move_on_after(seconds):
-            await runtime.wait_idle()
         # They may take hours, so they are not waited for.
         runtime.jobs.close()
+        with self._hurried, trio.move_on_after(seconds):
+            await runtime.wait_idle()
         runtime.end_all(CLOSING)
         await runtime.release_all(RELEASE_SECONDS)
 
@@ -101,13 +105,15 @@ async def serve(  # noqa: ASYNC128 - passed on
     """
     async with open_runtime(settings, provision=provision) as runtime:
         log_lifecycle(runtime)
-        await serve_runtime(runtime, task_status=task_status)
+        async with spans_of(runtime) as spans:
+            await serve_runtime(runtime, spans=spans, task_status=task_status)
 
 
 async def serve_runtime(
     runtime: Runtime,
     *,
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+    spans: Spans | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve a runtime that is already open; it is drained but not closed at the end.
@@ -115,7 +121,9 @@ async def serve_runtime(
     Raises `SettingError` for a certificate, key or file of keys that cannot be used.
     """
     settings = runtime.settings
-    connections = Connections(create_app(runtime), settings, keep_alive_seconds)
+    app = create_app(runtime)
+    app.edge.spans = spans
+    connections = Connections(app, settings, keep_alive_seconds)
     listeners = [
         BoundedListener(listener, settings.write_stall_s)
         for listener in await trio.open_tcp_listeners(
