@@ -58,6 +58,8 @@ class Batch:
         # Rows that may say nothing: there is only a prompt to compute.
         self._silent: set[int] = set()
         self._decoding: set[int] = set()
+        # Rows of low priority, wherever they are.
+        self._low: set[int] = set()
         self._last: Kind | None = None
         # What may be kept for rows that begin alike, as the engine was told last.
         self.cache_bytes: int | None = None
@@ -93,14 +95,20 @@ class Batch:
         complete = self._complete([spec.row for spec in joining])
         for row, tokens in forced.items():
             self._engine.force(row, tokens)
-        decoding = len(self._decoding)
-        chunk_tokens = self._pace.chunk_tokens(decoding)
-        step = next_step(self._line(), decoding, self._last, chunk_tokens, self._pace.most_tokens)
-        turn = self._run(step)
+        turn = self._run(self._next())
         if failed:
             result = attrs.evolve(turn.result, failed=(*failed, *turn.result.failed))
             turn = attrs.evolve(turn, result=result)
         return attrs.evolve(turn, completed=(*complete, *turn.completed))
+
+    def _next(self) -> Step | None:
+        decoding, pressing = len(self._decoding), len(self._decoding - self._low)
+        line = self._line()
+        # Chunks of low priority are always short: somebody may come who waits for their end.
+        low = bool(line) and all(row.low for row in line)
+        chunk_tokens = self._pace.chunk_tokens(max(decoding, 1) if low else pressing)
+        most_tokens = self._pace.most_tokens
+        return next_step(line, decoding, self._last, chunk_tokens, most_tokens, pressing=pressing)
 
     def held(self) -> Held:
         return Held(self._engine.kv_bytes(), self._engine.cache_use())
@@ -110,7 +118,7 @@ class Batch:
 
     def _line(self) -> list[Waiting]:
         return [
-            Waiting(row, self._engine.remaining(row), passed)
+            Waiting(row, self._engine.remaining(row), passed, row in self._low)
             for row, passed in self._waiting.items()
         ]
 
@@ -122,6 +130,8 @@ class Batch:
             return RowFailed(spec.row, describe(error))
         self._siblings[spec.row] = spec.siblings
         self._waiting[spec.row] = 0
+        if spec.low:
+            self._low.update((spec.row, *spec.siblings))
         if spec.max_tokens == 0:
             self._silent.add(spec.row)
         return None
@@ -186,6 +196,7 @@ class Batch:
         self._siblings.pop(row, None)
         self._silent.discard(row)
         self._decoding.discard(row)
+        self._low.discard(row)
 
     def __repr__(self) -> str:
         return f"<Batch {len(self._waiting)} prefilling, {len(self._decoding)} decoding>"

@@ -58,8 +58,8 @@ class Seat:
         self._tell(preparation(self.ticket, request))
         return await self._prepared.wait()
 
-    def submit(self, max_tokens: int) -> None:
-        self._tell(Submit(self.ticket, max_tokens))
+    def submit(self, max_tokens: int, *, low: bool = False) -> None:
+        self._tell(Submit(self.ticket, max_tokens, low))
 
     async def wait_ended(self) -> None:
         """Until nothing of the ticket is left in the model."""

@@ -53,10 +53,12 @@ class PrepareDecision:
 
 @attrs.frozen
 class Submit:
-    """Put the prepared row into the batch; it may generate at most `max_tokens`."""
+    """Put the prepared row into the batch; it may generate at most `max_tokens`. A row of `low`
+    priority gives way to others in the batch as well."""
 
     ticket: Ticket
     max_tokens: int
+    low: bool = False
 
 
 @attrs.frozen

@@ -194,7 +194,7 @@ class Model:
             return
         numbers = [next(self._row_numbers) for _ in range(row.width)]
         row.begin(numbers, message.max_tokens, self._loaded.tokenizer)
-        self._rations.line_up(row, row.specs())
+        self._rations.line_up(row, [attrs.evolve(s, low=message.low) for s in row.specs()])
         submitted = self._figures.submitted_rows + 1
         self._figures = attrs.evolve(self._figures, submitted_rows=submitted)
 

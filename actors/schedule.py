@@ -4,6 +4,9 @@ A step is one decode of all complete rows or one prefill chunk. While both kinds
 they alternate, so a running stream waits for at most one chunk between two tokens, and a chunk
 waits for at most one decode. Among prompts the one with the least left goes first, and a prompt
 that was passed over gains on the others with every chunk, so none waits for ever.
+
+Rows of low priority give way: no prompt of theirs is computed while another waits, and where only
+they decode, they wait for the prompts of others. Those may wait for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ class Waiting:
     row: int
     remaining: int
     passed: int
+    low: bool = False
 
 
 @attrs.frozen
@@ -45,15 +49,20 @@ def next_step(
     last: Kind | None,
     chunk_tokens: int,
     most_tokens: int,
+    *,
+    pressing: int | None = None,
 ) -> Step | None:
     """The next unit of work, or None when there is nothing to do.
 
-    `decoding` is the number of complete rows, `last` the kind of the step before, `chunk_tokens`
-    the prompt tokens, padding included, that one step should compute, and `most_tokens` those that
-    it may.
+    `decoding` is the number of complete rows, `pressing` that of those among them that are not of
+    low priority, all of them where it is not given. `last` is the kind of the step before,
+    `chunk_tokens` the prompt tokens, padding included, that one step should compute, and
+    `most_tokens` those that it may.
     """
-    if waiting and (decoding == 0 or last != "prefill"):
-        return Prefill(choose(waiting, chunk_tokens, most_tokens))
+    first = [row for row in waiting if not row.low]
+    beside = decoding if pressing is None or not first else pressing
+    if waiting and (beside == 0 or last != "prefill"):
+        return Prefill(choose(first or waiting, chunk_tokens, most_tokens))
     return Decode() if decoding else None
 
 

@@ -118,7 +118,7 @@ async def _held(stages: Stages, generation: Generation) -> None:
                             warnings,
                         )
                         generation.admitted(seat, accepted)
-                        seat.submit(plan.take())
+                        seat.submit(plan.take(), low=part.low)
                         await seat.wait_ended()
     if queue.cancelled_caught:
         seconds = f"{stages.limits.queue_seconds:g}"

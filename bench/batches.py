@@ -51,14 +51,20 @@ def downloaded(client: openai.OpenAI, batch: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-async def asks(port: int, turn: int, options: argparse.Namespace) -> list[Said]:
+async def asks(port: int, turn: int, count: int, options: argparse.Namespace) -> list[Said]:
     """One after the other, with a short rest, as somebody who reads would send them."""
-    said = []
-    for number in range(options.asks):
-        text = prompt(options.ask_tokens, 1000 * turn + number)
+    said: list[Said] = []
+    await keep_asking(port, turn, count, options, said)
+    return said
+
+
+async def keep_asking(
+    port: int, turn: int, count: int, options: argparse.Namespace, said: list[Said]
+) -> None:
+    for number in range(count):
+        text = prompt(options.ask_tokens, 100_000 * turn + number)
         said.append(await ask(port, text, max_tokens=options.ask_max_tokens, ignore_eos=True))
         await trio.sleep(options.rest)
-    return said
 
 
 async def beside_a_batch(
@@ -69,12 +75,8 @@ async def beside_a_batch(
     began = time.perf_counter()
     name = await trio.to_thread.run_sync(created, client, options)
 
-    async def keep_asking() -> None:
-        for turn in range(1, 1000):
-            said.extend(await asks(server.port, turn, options))
-
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(keep_asking)
+        nursery.start_soon(keep_asking, server.port, 2, 100_000, options, said)
         while True:
             batch = await trio.to_thread.run_sync(partial(client.batches.retrieve, name))
             if batch.status not in ("validating", "in_progress"):
@@ -107,8 +109,8 @@ def main() -> None:
     with served(str(default_folder())) as server:
         base_url = f"http://127.0.0.1:{server.port}/v1"
         with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
-            trio.run(asks, server.port, 900, options)
-            idle = shown("beside nothing", trio.run(asks, server.port, 0, options))
+            trio.run(asks, server.port, 0, 2, options)
+            idle = shown("beside nothing", trio.run(asks, server.port, 1, options.asks, options))
             said, batch, seconds = trio.run(beside_a_batch, server, client, options)
             beside = shown("beside a batch", said)
             answers = downloaded(client, batch)

@@ -1,7 +1,7 @@
 """The kind of job that answers the lines of a file, as requests of low priority.
 
-Answers are written in the order of the lines. While interactive requests are in flight only one
-line runs at a time, else a few do.
+Answers are written in the order of the lines. A few lines run at a time; one beside clients whose
+answers have begun; and none begins while a client waits for the beginning.
 """
 
 from __future__ import annotations
@@ -139,10 +139,12 @@ class _Run:
             await trio.sleep(LOOK_SECONDS)
 
     def _room(self) -> int:
-        """One beside requests that are of no batch."""
+        """How many lines may run, as it looks now."""
         reports = self._runtime.requests()
-        others = any(r.stage != "ended" and not r.route.startswith(ROUTE) for r in reports)
-        return 1 if others else self._width
+        stages = {r.stage for r in reports if not r.route.startswith(ROUTE)}
+        if stages <= {"ended"}:
+            return self._width
+        return 1 if stages <= {"ended", "decoding"} else 0
 
     async def _answer(self, number: int, data: bytes) -> None:
         line = read_line(number, data, self._context.config.endpoint)

@@ -82,6 +82,8 @@ class RowSpec:
     # then each continuation from there, as if the others were not. Its `max_tokens` is 0.
     continuations: tuple[Continuation, ...] = ()
     pooling: Pooling | None = None
+    # Other rows go first where only one can; for the owner of the batch, not for the engine.
+    low: bool = False
 
     @property
     def is_read(self) -> bool:

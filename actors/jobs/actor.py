@@ -240,10 +240,11 @@ class Jobs(Actor[_Message]):
                     message.reply.set(await self._thread.run(message.act, self._store))
                 case _Stop(reply):
                     await self._on_stop(reply)
-        except (ActorDied, trio.Cancelled) as gone:
+        except ActorDied:
             fail_reply(message, self.name)
-            if isinstance(gone, trio.Cancelled):
-                raise
+        except trio.Cancelled:
+            fail_reply(message, self.name)
+            raise
         except Exception as error:
             self._fail(message, error)
 

@@ -19,9 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
+from headrace.actors.jobs.child import OUTPUT
 from headrace.actors.library import Library
+from headrace.actors.provision import Provision
+from headrace.actors.runtime import open_runtime
 from headrace.runtime.errors import Code, RequestError
+from headrace.runtime.settings import Settings
+from headrace.runtime.testing import ScriptedLoader
 
 COMMIT = "c0ffee" + "0" * 34
 FILES = {
@@ -31,6 +37,7 @@ FILES = {
     "modeling_custom.py": b"raise SystemExit",
     "pytorch_model.bin": b"the same in another format",
 }
+FETCHED = [body for name, body in FILES.items() if name.endswith((".json", ".safetensors"))]
 RESOLVE = """
 import json, sys, time
 from pathlib import Path
@@ -130,6 +137,27 @@ def test_a_repository_is_fetched_without_code_and_found_again_offline(
     again = resolve(tmp_path, "owner/name", hub, HF_HUB_OFFLINE="1")
     assert again["files"] == fetched["files"]
     assert again["said"] == []
+
+
+async def test_a_job_pulls_a_repository_and_tells_of_its_bytes(
+    tmp_path: Path, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("HF_HUB_OFFLINE", "0"), ("HF_ENDPOINT", hub)):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    provision = Provision((), ScriptedLoader(), 0)
+    async with open_runtime(Settings(home=tmp_path / "home"), provision=provision) as runtime:
+        for made in (True, False):
+            job = await runtime.jobs.submit("pull", {"model": "owner/name"})
+            found = await runtime.jobs.wait(job.id)
+            assert found is not None
+            assert found.status == "done", found.error
+            size = len(FILES["model.safetensors"])
+            told = {"model": "owner/name", "bytes": size, "made": made}
+            assert {name: (found.summary or {}).get(name) for name in told} == told
+            root = await runtime.jobs.call(lambda store: store.folders.root)
+            said = await trio.Path(root / job.id / OUTPUT).read_text()
+            assert (f'"total":{sum(map(len, FETCHED))}' in said) == made
 
 
 def test_bars_that_the_user_switched_off_are_no_error(tmp_path: Path, hub: str) -> None:

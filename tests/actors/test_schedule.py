@@ -1,9 +1,10 @@
 """The scheduler's promises: bounded gaps, bounded chunks, and nobody waits for ever."""
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.actors.schedule import Decode, Prefill, Waiting, choose, next_step, piece
+from headrace.actors.schedule import Decode, Kind, Prefill, Waiting, choose, next_step, piece
 
 CHUNK = 64
 
@@ -27,6 +28,30 @@ def test_prefill_and_decode_alternate_while_both_have_work() -> None:
 
 def test_prompts_alone_are_not_held_up_by_an_empty_batch() -> None:
     assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK, CHUNK), Prefill)
+
+
+def test_low_priority_gives_way_to_prompts_and_takes_its_turn_beside_streams() -> None:
+    low, normal = Waiting(1, 10, 0, low=True), Waiting(2, 300, 0)
+    # No prompt of low priority is computed while another waits, not even in the same step.
+    assert next_step([low, normal], 0, None, CHUNK, CHUNK) == Prefill(((2, 60),))
+    # Where only low priority decodes, it waits for the prompts of others and for no others.
+    assert isinstance(next_step([normal], 3, "prefill", CHUNK, CHUNK, pressing=0), Prefill)
+    assert next_step([low], 3, "prefill", CHUNK, CHUNK, pressing=0) == Decode()
+    # Streams of others do not wait longer than they would.
+    assert next_step([normal], 3, "prefill", CHUNK, CHUNK, pressing=1) == Decode()
+    assert next_step([low], 3, "decode", CHUNK, CHUNK, pressing=3) == Prefill(((1, 10),))
+
+
+@given(rows, st.sets(st.integers(1, 50)), st.integers(0, 3), st.sampled_from(["prefill", "decode"]))
+def test_without_low_priority_nothing_is_different(
+    waiting: list[Waiting], low: set[int], decoding: int, last: Kind
+) -> None:
+    """What waits beside prompts of low priority is scheduled as if these were not there."""
+    mixed = [attrs.evolve(row, low=row.row in low) for row in waiting]
+    first = [row for row in mixed if not row.low]
+    alone = next_step(first, decoding, last, CHUNK, CHUNK)
+    if first:
+        assert next_step(mixed, decoding, last, CHUNK, CHUNK, pressing=decoding) == alone
 
 
 def test_the_short_prompt_passes_the_long_one() -> None:
