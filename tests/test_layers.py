@@ -124,7 +124,10 @@ ONLY_IN: dict[str, list[str]] = {
     "asyncio": [],
     # The real engine; everything else sees an engine through its port.
     "headrace.actors.engine": [
-        "actors/engine/*", "actors/provision.py", "http/commands/doctor.py", "http/commands/fit.py",
+        "actors/engine/*",
+        "actors/provision.py",
+        "http/commands/doctor.py",
+        "http/commands/fit.py",
     ],
     "logging": ["http/*"],
     "queue": ["runtime/thread.py"],
