@@ -7,8 +7,6 @@ reader does not keep a lease, a row or its KV: only what it has not read yet.
 
 from __future__ import annotations
 
-import math
-
 import attrs
 import trio
 
@@ -102,7 +100,6 @@ async def _held(stages: Stages, generation: Generation) -> None:
                             late=part.late,
                             low=part.low,
                         )
-                        queue.deadline = math.inf
                         part.admitted()
                         warnings = (
                             *request.warnings,

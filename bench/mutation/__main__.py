@@ -114,7 +114,8 @@ class Copy:
             code, failed = self.test(fault.tests, seeds)
         finally:
             path.write_text(text)
-        verdict = VERDICTS.get(code, "BROKEN")
+        # A time limit may end a test in the middle of trio, which pytest then breaks over.
+        verdict = VERDICTS.get(code, "hung" if failed else "BROKEN")
         return Result(fault, verdict, time.monotonic() - began, failed[0] if failed else "")
 
 

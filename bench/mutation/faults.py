@@ -37,6 +37,11 @@ EXPLORED = ("tests/actors/test_schedules.py",)
 KEPT = ("tests/actors/test_nothing_kept.py",)
 RESIDENCY = ("tests/actors/test_residency.py", "tests/actors/test_residency_histories.py")
 ENGINE = ("tests/runtime/test_testing_engine.py", "tests/actors/test_failures.py")
+SUSPENSION = ("tests/actors/test_suspension.py",)
+RATIONED = ("tests/actors/test_rations.py",)
+RETURNED = ("tests/actors/test_returning.py",)
+READ = ("tests/engine/test_reading.py",)
+DISK = ("tests/engine/test_disk.py",)
 
 KERNEL = (
     Fault(
@@ -241,7 +246,7 @@ STAGES = (
     Fault(
         "who is ready first goes first",
         "actors/waitlist.py",
-        "            bisect.insort(self._line, ticket, key=self._numbers.__getitem__)",
+        "            bisect.insort(self._line, ticket, key=self._order)",
         "            self._line.append(ticket)",
         WAITLIST,
     ),
@@ -306,7 +311,7 @@ STAGES = (
         "actors/lives.py",
         "            host.close(parting)\n",
         "            pass\n",
-        ("tests/processes/test_deaths.py",),
+        ("tests/actors/test_lives.py",),
     ),
     Fault(
         "a life that has ended is never forgotten",
@@ -357,11 +362,11 @@ MODEL = (
         FAILURES,
     ),
     Fault(
-        "messages wait for the step after the next",
+        "a row that was suspended goes on under its old number",
         "actors/model.py",
-        "in drain(self._mailbox):\n                    self._take(message)\n",
-        "in ():\n                    self._take(message)\n",
-        (*CANCEL, *EXPLORED),
+        "[renumbered(spec, fresh, forced) for spec in specs])\n",
+        "specs)\n",
+        SUSPENSION,
     ),
     Fault(
         "what comes during a step is taken after it",
@@ -452,9 +457,9 @@ SCOPES = (
     ),
     Fault(
         "the limit of the queue goes on while the row runs",
-        "actors/scope.py",
-        "                        queue.deadline = math.inf\n",
-        "",
+        "actors/together.py",
+        "            scope.deadline = math.inf\n",
+        "            pass\n",
         QUEUE,
     ),
     Fault(
@@ -466,4 +471,125 @@ SCOPES = (
     ),
 )
 
-FAULTS = (*KERNEL, *STAGES, *MODEL, *SCOPES)
+RATIONS = (
+    Fault(
+        "the oldest gives way",
+        "actors/rations.py",
+        "        return claims[max(claims)] if claims else None\n",
+        "        return claims[min(claims)] if claims else None\n",
+        RATIONED,
+    ),
+    Fault(
+        "who gave way goes to the end of the line",
+        "actors/rations.py",
+        "        bisect.insort(self._line, claim, key=lambda other: other.turn)\n",
+        "        self._line.append(claim)\n",
+        RATIONED,
+    ),
+    Fault(
+        "rows step with less memory than they need",
+        "actors/rations.py",
+        "            if needed <= self.allotted_bytes:\n",
+        "            if needed <= self.allotted_bytes + 8:\n",
+        RATIONED,
+    ),
+    Fault(
+        "a row that goes on has said nothing yet",
+        "actors/engine/rows.py",
+        "            resumed=self.given,\n",
+        "            resumed=0,\n",
+        ("tests/engine/test_suspending.py",),
+    ),
+    Fault(
+        "copies of the state are not counted",
+        "actors/rations.py",
+        "        return max(decode, prefill + branches)\n",
+        "        return max(decode, prefill)\n",
+        RATIONED,
+    ),
+)
+
+RETURNING = (
+    Fault(
+        "all are told to come back at one time",
+        "actors/returning.py",
+        "        seconds = max(low, MARGIN * expected_seconds, after_last - now)\n",
+        "        seconds = max(low, MARGIN * expected_seconds)\n",
+        RETURNED,
+    ),
+    Fault(
+        "a promise is kept twice",
+        "actors/returning.py",
+        "            self._due.popleft()\n            return True\n",
+        "            return True\n",
+        RETURNED,
+    ),
+    Fault(
+        "who comes back finds the line full",
+        "actors/waitlist.py",
+        "self._queue_limit if self._returning.keep(now) else 0\n",
+        "0 if self._returning.keep(now) else 0\n",
+        RETURNED,
+    ),
+)
+
+ENGINES = (
+    Fault(
+        "labels are read behind the padding",
+        "actors/engine/continuing.py",
+        "        logits[index, len(row.tokens) - 1 - head][",
+        "        logits[index, -1][",
+        READ,
+    ),
+    Fault(
+        "answers come in the order of their lengths",
+        "actors/engine/continuing.py",
+        "for index in sorted(self._logits))",
+        "for index in self._logits)",
+        READ,
+    ),
+    Fault(
+        "a question begins where the state does",
+        "actors/engine/branches.py",
+        "        self.offset = context.offset\n",
+        "        self.offset = 0\n",
+        READ,
+    ),
+    Fault(
+        "a question that was computed in parts stays in the state",
+        "actors/engine/continuing.py",
+        "                layer.trim(len(more.tokens))\n",
+        "                pass\n",
+        READ,
+    ),
+    Fault(
+        "a damaged file is used",
+        "actors/engine/disk.py",
+        "            if _checksum(path) != _stated_checksum(path):\n",
+        "            if path is None:\n",
+        DISK,
+    ),
+    Fault(
+        "the file of another model is used",
+        "actors/engine/disk.py",
+        """ or told.get("fingerprint") != self._fingerprint:\n""",
+        ":\n",
+        DISK,
+    ),
+    Fault(
+        "what is being written takes no room",
+        "actors/engine/disk.py",
+        "self.index.make_room(nbytes + sum(self._writing.values()))",
+        "self.index.make_room(nbytes)",
+        DISK,
+    ),
+    Fault(
+        "files that have to go stay",
+        "actors/engine/disk.py",
+        "        for path in gone:\n            path.unlink(missing_ok=True)\n",
+        "",
+        DISK,
+    ),
+)
+
+FAULTS = (*KERNEL, *STAGES, *MODEL, *SCOPES, *RATIONS, *RETURNING, *ENGINES)

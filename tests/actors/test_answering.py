@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers.utils.chat_template_utils import render_jinja_template
@@ -539,7 +540,8 @@ async def test_a_stream_of_reasoning_text_and_calls(autojump_clock: MockClock) -
 async def test_each_of_several_answers_is_read_by_itself(autojump_clock: MockClock) -> None:
     texts = ("<think>One</think>a", HERMES_CALL, "<think>Three")
     request = asked(tools=BOTH, n=3)
-    events = await answered(Templated("thinking"), request, *texts)
+    with trio.fail_after(60):
+        events = await answered(Templated("thinking"), request, *texts)
     assert [Said.of(events, choice) for choice in range(3)] == [
         Said("a", "One"),
         Said("", "", ONE, "tool_calls"),

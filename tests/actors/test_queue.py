@@ -162,6 +162,19 @@ class TestOverflow:
             assert codes == [None] * 30
 
 
+async def test_the_limit_of_the_queue_is_none_for_a_row_that_runs(
+    autojump_clock: MockClock,
+) -> None:
+    """Given a queue in which nobody may wait for more than a second, when an answer takes three,
+    then it is told to its end."""
+    began = trio.current_time()
+    async with open_scene(settings=Settings(queue_timeout_s=1)) as scene:
+        answer = await ask(scene.runtime, asking("runs", max_tokens=300))
+    assert trio.current_time() > began + 2
+    assert answer.code is None
+    assert len(answer.text) == 300
+
+
 async def test_whoever_waits_too_long_is_told(autojump_clock: MockClock) -> None:
     settings = Settings(max_rows=1, queue_timeout_s=2)
     async with open_scene(settings=settings) as scene:

@@ -187,6 +187,22 @@ def test_the_disk_is_bounded_and_the_oldest_go(tmp_path: Path, tiny_llama: Any, 
     assert ask(again, 1, tokens_of(24, 100)) >= 99
 
 
+def test_what_is_still_to_be_written_takes_room_already(
+    tmp_path: Path, tiny_llama: Any, take: Any
+) -> None:
+    """Given room for one file and a half, when a second is to be kept while the first is still to
+    be written, then it is not."""
+    hand = opened(take(tiny_llama), tmp_path / "without bound")
+    ask(hand, 0, PROMPT)
+    assert work(hand) == []
+    (file,) = files(tmp_path / "without bound")
+    most = file.stat().st_size * 3 // 2
+    hand = opened(take(tiny_llama), tmp_path / "bounded", max_bytes=most)
+    ask(hand, 0, PROMPT)
+    ask(hand, 1, tokens_of(3, len(PROMPT)))
+    assert len(hand.engine.disk_work()) == 1
+
+
 def test_what_was_left_unfinished_is_cleared_away(
     tmp_path: Path, tiny_llama: Any, take: Any
 ) -> None:
