@@ -22,10 +22,10 @@ from headrace.runtime.testing.serving import Serving, serving
 FOLDER = Path(__file__).resolve().parent.parent / "design" / "images"
 ROWS = 6
 # Tokens of each client's answer; they come a little apart, and the second one hangs up.
-LENGTHS = (26, 300, 14, 300, 34, 300, 300, 300)
+LENGTHS = (300, 300, 12, 300, 24, 300, 300, 300, 300)
 APART_SECONDS = 0.3
 # Of the longest answer, when the second one hangs up.
-TOKENS = 44
+TOKENS = 40
 STORY = "Tell a long story about a river, a mill and the people who live beside it."
 ASKED = "How does a water mill work? Explain it step by step."
 
@@ -58,7 +58,7 @@ def tokens(browser: Browser) -> int:
 def picture(server: Serving, scheme: str, file: Path) -> None:
     with ExitStack() as scopes, open_browser() as browser:
         browser.open(server.base_url)
-        browser.size(1360, 850, scale=1.4)
+        browser.size(1360, 850, scale=1.25)
         browser.prefer(color_scheme=scheme)
         browser.until(lambda: ready(browser), within=120)
         browser.run("document.querySelector('#temperature').value = 0")

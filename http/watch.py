@@ -18,8 +18,8 @@ from headrace.http.models import RESIDENT, STATES
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.trace import TraceEvent
 
-# How long an ended row is told of: some snapshots, so that nobody who looks misses it.
-ENDED_SECONDS = 2.0
+# How long an ended row is told of: many snapshots, so that nobody who looks misses it.
+ENDED_SECONDS = 5.0
 MOST_ENDED = 64
 # Rows that one snapshot tells of; the oldest come first.
 MOST_ROWS = 64

@@ -1,7 +1,7 @@
 // What lanes there are: one for each live request, and for a while one for each that has ended.
 // Pure: snapshots in, lanes out.
 
-export const LINGER_SECONDS = 3;
+export const LINGER_SECONDS = 4;
 export const LEAST_RULER = 64;
 const OUTCOMES = { ok: "finished", cancelled: "cancelled", error: "failed", refused: "refused" };
 
@@ -17,7 +17,8 @@ export function advance(before, snapshot) {
     if (next) lanes.set(ticket, next);
   }
   for (const [ticket, row] of ended) {
-    if (!lanes.has(ticket) && !before.has(ticket)) lanes.set(ticket, over(row, snapshot.at, null));
+    const known = before.has(ticket) || row.ago_ms > 1000 * LINGER_SECONDS;
+    if (!known) lanes.set(ticket, over(row, snapshot.at, null));
   }
   for (const [ticket, row] of rows) {
     if (!lanes.has(ticket)) lanes.set(ticket, running(row, snapshot.at, null));

@@ -46,7 +46,7 @@ export class Strip {
     if (lane.state !== this.#lane?.state) this.#since = null;
     this.#lane = lane;
     this.item.dataset.state = lane.state;
-    this.item.dataset.id = lane.id;
+    this.item.dataset.ticket = lane.ticket;
     this.#button.hidden = lane.endedAt !== null || !lane.id;
     const [first, second] = wordsOf(lane, WORDS);
     say(this.#first, first);

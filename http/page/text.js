@@ -32,13 +32,16 @@ function trimmed(kind, lines) {
   return kind === "prose" ? text.replace(/^\n+|\s+$/g, "") : text;
 }
 
-/** Pieces of prose: `{ code, text }`, with what stands between single backticks as code. Pure. */
+const MARKED = /(`[^`\n]+`|\*\*[^*\n]+\*\*)/;
+
+/** Pieces of prose, `{ kind: "text" | "code" | "strong", text }`: what stands between backticks is
+ * code, and between double asterisks it is strong. Pure. */
 export function piecesOf(prose) {
-  return prose.split(/(`[^`\n]+`)/).filter(Boolean).map((text) =>
-    text.length > 2 && text.startsWith("`") && text.endsWith("`")
-      ? { code: true, text: text.slice(1, -1) }
-      : { code: false, text },
-  );
+  return prose.split(MARKED).filter(Boolean).map((text) => {
+    if (!MARKED.test(text)) return { kind: "text", text };
+    const kind = text.startsWith("`") ? "code" : "strong";
+    return { kind, text: kind === "code" ? text.slice(1, -1) : text.slice(2, -2) };
+  });
 }
 
 /** Show a text that may still grow; what has not changed stays as it is. */
@@ -60,8 +63,8 @@ export function showText(target, text) {
     } else if (shown.dataset.source !== block.text) {
       shown.dataset.source = block.text;
       shown.replaceChildren(
-        ...piecesOf(block.text).map((piece) =>
-          piece.code ? element("code", {}, piece.text) : piece.text,
+        ...piecesOf(block.text).map(({ kind, text: words }) =>
+          kind === "text" ? words : element(kind, {}, words),
         ),
       );
     }

@@ -58,7 +58,9 @@ function surface(x, from, to, level, slope, phase, swell) {
 
 /** The answer's water: `left` is what has not drained away yet. */
 export function race(width, head, left, motion) {
-  return water(gateAt(width), head, DEEP * left, { ...motion, slope: (DEEP - SHALLOW) * left });
+  // A little before the gate, so that no seam shows between it and the basin.
+  const motions = { ...motion, slope: (DEEP - SHALLOW) * left };
+  return head > gateAt(width) ? water(gateAt(width) - 1, head, DEEP * left, motions) : "";
 }
 
 export function basin(width, level, motion) {

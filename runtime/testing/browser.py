@@ -36,6 +36,22 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 TEXTS = "return [...document.querySelectorAll(arguments[0])].map((found) => found.innerText)"
+# A lane that has ended goes after a while, and whoever waits for it may look too late.
+RECORD_LANES = """
+window.lanesSeen = [];
+const known = new Set();
+const note = (lane) => {
+  const { state, ticket } = lane.dataset;
+  if (known.has(`${ticket} ${state}`)) return;
+  known.add(`${ticket} ${state}`);
+  const text = (name) => lane.querySelector(name).textContent;
+  window.lanesSeen.push({ state, who: text(".who"), what: text(".what") });
+};
+const look = () => document.querySelectorAll("#lanes li").forEach(note);
+const options = { attributes: true, childList: true, subtree: true };
+new MutationObserver(look).observe(document.querySelector("#lanes"), options);
+look();
+"""
 LOOK_SECONDS = 0.03
 LOGS = {"browser": "ALL", "performance": "ALL"}
 
@@ -70,6 +86,13 @@ class Browser:
         self.complaints()
         self.requests()
         self.driver.get(address)
+        self.run(RECORD_LANES)
+
+    def lanes(self) -> list[dict[str, str]]:
+        """Each state of each lane that was seen since the page was opened, in order: `state`, and
+        the words of `who` and `what`."""
+        found: list[dict[str, str]] = self.run("return window.lanesSeen")
+        return found
 
     def type(self, *keys: str) -> None:
         """Press keys on what has the focus."""

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from headrace.http.watch import MOST_ENDED, MOST_ROWS, MOST_WATCHERS
+from headrace.http.watch import ENDED_SECONDS, MOST_ENDED, MOST_ROWS, MOST_WATCHERS
 from headrace.http.watching import TICK_SECONDS
 from headrace.runtime.testing import ScriptedModel, Timings
 from headrace.runtime.testing.memory_site import MemoryCaller, MemorySite, open_memory_site
@@ -80,7 +80,7 @@ async def test_a_row_that_was_cut_is_told_of_a_little_longer(autojump_clock: Moc
         assert (ended["outcome"], ended["reason"]) == ("cancelled", "disconnect")
         # The row goes at the end of the step that runs.
         assert 0 <= ended["freed_ms"] <= 1000 * STEP_SECONDS
-        await trio.sleep(2.0)
+        await trio.sleep(ENDED_SECONDS)
         assert (await look_once(site))["ended"] == []
         await site.idle()
 

@@ -75,6 +75,11 @@ test("a request that came and went between two looks is seen ending", () => {
   assert.equal(lanes.get("t9").state, "finished");
 });
 
+test("an end of which a snapshot tells for longer than it is shown is shown once", () => {
+  const late = [2.1 + LINGER_SECONDS, [], [ending("t1", { ago_ms: 100 + 1000 * LINGER_SECONDS })]];
+  assert.equal(seen([1, [row("t1")]], [2, [], [ending("t1", { ago_ms: 0 })]], late, late).size, 0);
+});
+
 test("a lane of which nothing is known any more is gone", () => {
   assert.equal(seen([1, [row("t1")]], [9, []]).size, 0);
 });

@@ -32,9 +32,17 @@ test("a text that grows never loses what it had", () => {
 
 test("markup is text like any other", () => {
   assert.deepEqual(piecesOf("<b>`<i>`</b>"), [
-    { code: false, text: "<b>" },
-    { code: true, text: "<i>" },
-    { code: false, text: "</b>" },
+    { kind: "text", text: "<b>" },
+    { kind: "code", text: "<i>" },
+    { kind: "text", text: "</b>" },
   ]);
-  assert.deepEqual(piecesOf("a ` b"), [{ code: false, text: "a ` b" }]);
+  assert.deepEqual(piecesOf("a ` b ** c"), [{ kind: "text", text: "a ` b ** c" }]);
+});
+
+test("what is strong is shown so, and never in code", () => {
+  assert.deepEqual(piecesOf("**Water:** `a**b**`").map((piece) => piece.kind), [
+    "strong",
+    "text",
+    "code",
+  ]);
 });
