@@ -43,7 +43,8 @@ def setting_options(command: Command) -> Command:
 
 def _shown(file: Path) -> str:
     """With `~`, so that the help is the same for everybody."""
-    home = Path.home()
+    # Unlike `Path.home`, it does not fail for a user without one, as containers have.
+    home = Path(os.path.expanduser("~"))
     return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
 
 

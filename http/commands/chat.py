@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,22 @@ Examples:
 PROMPT = "> "
 
 
+def _fields(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    """`seed=1` and `stop="x"`; the server says what it thinks of them."""
+    fields = {}
+    for value in values:
+        name, given, text = value.partition("=")
+        try:
+            fields[name] = json.loads(text)
+        except ValueError:
+            given = ""
+        if not (name and given):
+            raise click.BadParameter(f"{value} is not like seed=1 or 'stop=\"x\"'")
+    return fields
+
+
 @click.command(epilog=EXAMPLE)
 @click.option(
     "--model", "-m", shell_complete=models, help="who answers [the server's current model]"
@@ -33,12 +50,21 @@ PROMPT = "> "
 @click.option("--system", help="what the model is told beforehand")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="most tokens of an answer")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="0: the likeliest answer")
+@click.option(
+    "--field",
+    "more",
+    metavar="NAME=JSON",
+    multiple=True,
+    callback=_fields,
+    help="another field of each request, like seed=1; repeatable",
+)
 @server_options
 def chat(
     model: str | None,
     system: str | None,
     max_tokens: int | None,
     temperature: float | None,
+    more: dict[str, Any],
     url: str | None,
     home: Path | None,
 ) -> None:
@@ -49,7 +75,7 @@ def chat(
     standard input is one question, and only the answer goes to standard output.
     """
     chosen: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
-    fields = {name: value for name, value in chosen.items() if value is not None}
+    fields = {name: value for name, value in chosen.items() if value is not None} | more
     conversation = Conversation(model=model, system=system, fields=fields)
     server = remote(url, home)
     if sys.stdin.isatty():

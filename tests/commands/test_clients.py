@@ -232,6 +232,18 @@ def test_chat_tells_what_the_server_refuses(shell: Shell, server: Serving, home:
     assert result.stdout == ""
 
 
+def test_chat_sends_fields_of_its_user(shell: Shell, server: Serving, home: Path) -> None:
+    limited = ("--field", "max_tokens=3", "--field", 'stop=["x"]')
+    assert shell("chat", "--home", home, *limited, stdin="greet").stdout == "Goo\n"
+    refused = shell("chat", "--home", home, "--field", 'seed="no"', stdin="greet")
+    assert (refused.exit_code, "seed" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("field", ["seed", "=1", "seed=", "seed=x y"])
+def test_a_field_has_a_name_and_a_value(shell: Shell, field: str) -> None:
+    assert shell("chat", "--field", field).exit_code == 2
+
+
 def test_chat_in_a_pipe_needs_a_question(shell: Shell, server: Serving, home: Path) -> None:
     assert shell("chat", "--home", home, stdin=" \n").exit_code == 2
 

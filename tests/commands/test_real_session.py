@@ -34,9 +34,11 @@ def answers(shell: Shell, *arguments: object, stdin: str | None = None) -> str:
 
 def cancelled_in_the_middle_of_an_answer(real: Serving) -> None:
     before = real.metric("headrace_cancelled_total", reason="disconnect")
-    with terminal("chat", "--temperature", "0", "--url", real.base_url) as at:
+    # It would talk for a minute.
+    endless = ("--field", "ignore_eos=true", "--max-tokens", "4000")
+    with terminal("chat", *endless, "--url", real.base_url) as at:
         at.until("> ")
-        at.type("Count from one to a thousand in words.\n")
+        at.type("Tell me a story.\n")
         real.until(lambda: real.metric("headrace_rows_running") == 1, within=60)
         at.type(CTRL_C)
         at.until("(cancelled)", within=60)
