@@ -58,7 +58,7 @@ def tokens(browser: Browser) -> int:
 def picture(server: Serving, scheme: str, file: Path) -> None:
     with ExitStack() as scopes, open_browser() as browser:
         browser.open(server.base_url)
-        browser.size(1360, 850, scale=1.25)
+        browser.size(1360, 900, scale=1.25)
         browser.prefer(color_scheme=scheme)
         browser.until(lambda: ready(browser), within=120)
         browser.run("document.querySelector('#temperature').value = 0")
