@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from quart import Response
 
 from headrace.actors.jobs import Job
@@ -16,6 +17,8 @@ from headrace.http.wire.frames import CONTENT_TYPE
 from headrace.runtime.errors import Code, RequestError
 
 MOST_LISTED, USUALLY_LISTED = 200, 50
+# Of one field of a config.
+MOST_LISTED_BYTES = 2000
 FIELDS = ("kind", "config")
 
 
@@ -38,7 +41,7 @@ async def listing(exchange: Exchange) -> Response:
     if not 1 <= limit <= MOST_LISTED:
         raise wrong_value("limit", f"must be between 1 and {MOST_LISTED}")
     jobs = await exchange.edge.runtime.jobs.newest(limit, exchange.query_text("kind"))
-    return exchange.json({"ok": True, "jobs": [row(job) for job in jobs]})
+    return exchange.json({"ok": True, "jobs": [_brief(job) for job in jobs]})
 
 
 async def show(exchange: Exchange, name: str) -> Response:
@@ -63,6 +66,16 @@ def _told(job: Job | None) -> dict[str, Any]:
     if job is None:
         raise RequestError(Code.NOT_FOUND, "job not found")
     return {"ok": True, "job": row(job)}
+
+
+def _brief(job: Job) -> dict[str, Any]:
+    """As in a list, where texts to be worked on have no place."""
+    config = {
+        name: value
+        for name, value in job.config.items()
+        if len(msgspec.json.encode(value)) <= MOST_LISTED_BYTES
+    }
+    return row(job) | {"config": config}
 
 
 def row(job: Job) -> dict[str, Any]:

@@ -111,6 +111,18 @@ async def test_it_is_a_kind_of_job_like_any_other(
         assert row["status"] == "done"
 
 
+async def test_a_list_of_jobs_is_without_their_texts(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_memory_site(model(), home=tmp_path) as site:
+        files = [{"name": "a.txt", "text": "One. " * 1000}]
+        name = await submitted(site, folder="x", files=files, segment_tokens=8192)
+        (listed,) = (await site.call(http("GET", "/api/jobs"))).json["jobs"]
+        assert listed["config"] == {"folder": "x", "segment_tokens": 8192}
+        row, _ = await ended(site, name)
+        assert row["config"]["files"] == files
+
+
 @pytest.mark.parametrize(
     ("body", "word"),
     [
