@@ -1,8 +1,8 @@
 """Every situation of this list has a test that names it.
 
 The list is of what users of inference servers have met, by the ids that its cases have: how clients
-leave, what fails and what memory holds (A to E), and what a request may ask for (F to P). A test
-names its cases at the end of its name (`..._h6`), or in its docstring.
+leave, what fails and what memory holds (A to E), what a request may ask for (F to P), and who may
+ask how much (Q). A test names its cases at the end of its name (`..._h6`), or in its docstring.
 """
 
 from __future__ import annotations
@@ -132,6 +132,11 @@ CASES = {
     "O7": "counting tokens is missing or wrong",
     "P1": "clients ask for base64 by default, get floats and store garbage",
     "P2": "long texts are cut in silence before they are embedded",
+    "Q1": "a preflight needs a key that it can never carry",
+    "Q2": "Authorization is not among the headers that a page may send",
+    "Q3": "two spellings of one client count as two",
+    "Q4": "the server ends a row by itself and answers 503 although there is text",
+    "Q5": "busy answers do not say when to come again, or always the same",
 }
 ID = re.compile(r"\b[A-Q]\d{1,2}\b")
 ID_IN_NAME = re.compile(r"_([a-q]\d{1,2})(?=_|$)")

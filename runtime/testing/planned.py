@@ -29,8 +29,8 @@ class WorkerModel:
     """A scripted model for a worker: a token each `decode_seconds`, without end.
 
     It says the alphabet, or `says` again and again. `raises_signal` is a signal that its process
-    sends itself in decode step `signal_step` of each life; `loads` is False for one that cannot
-    be loaded.
+    sends itself in decode step `signal_step` of each life, and `fails_at` a token at which its
+    engine gives a row up; `loads` is False for one that cannot be loaded.
     """
 
     id: str
@@ -42,6 +42,7 @@ class WorkerModel:
     kv_bytes_per_token: int = 1000
     raises_signal: int | None = None
     signal_step: int = 10
+    fails_at: int | None = None
     loads: bool = True
 
     def spec(self) -> ModelSpec:
@@ -49,7 +50,7 @@ class WorkerModel:
         return ModelSpec(self.id, source, self.weights_bytes)
 
     def scripted(self) -> ScriptedModel:
-        script = Script(self.says, end=False)
+        script = Script(self.says, end=False, fail_at=self.fails_at)
         model = ScriptedModel(
             id=self.id,
             script_of=lambda spec: script,
