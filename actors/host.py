@@ -204,9 +204,10 @@ class Host:
         figures = delivery.figures
         if figures.use != before.use:
             self._note(Used(self.id, figures.use))
-        if figures.memory is not None and figures.memory != before.memory:
+        if figures.model_bytes != before.model_bytes:
             self._on_measured(self.id, figures.model_bytes)
-            self._note(Weighed(self.id, figures.model_bytes, figures.memory.active_bytes))
+        if figures.memory is not None and figures.memory != before.memory:
+            self._note(Weighed(self.id, figures.loose_bytes, figures.memory.active_bytes))
         if figures.step is not None:
             self._note_speed(figures)
             self._trace.emit(

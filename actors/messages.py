@@ -133,7 +133,7 @@ class Figures:
     cancelled_rows: int = 0
     # Of live rows, as of now.
     kv_bytes: int = 0
-    # Of the model without its rows, when the memory was measured last.
+    # Of the model, when no row was there the last time that memory was measured; 0: not yet.
     model_bytes: int = 0
     # Totals since the load.
     decoded_tokens: int = 0
@@ -148,6 +148,14 @@ class Figures:
     step_rows: int = 0
     step_tokens: int = 0
     step_seconds: float = 0.0
+
+    @property
+    def loose_bytes(self) -> int:
+        """Measured bytes that are neither KV nor kept prefixes: the model, and what a step needs
+        or has left behind. 0 before anything was measured."""
+        if self.memory is None:
+            return 0
+        return max(0, self.memory.active_bytes - self.kv_bytes - self.cache.bytes)
 
     @property
     def cached_tokens(self) -> int:

@@ -235,10 +235,10 @@ class Model:
         if self._measures:
             self._measured_at = trio.current_time()
             memory = await self._on_engine(self._batch.memory)
-            # Rows are charged by admission; what they take must not send another model away.
-            others = self._figures.kv_bytes + self._figures.cache.bytes
-            model_bytes = max(0, memory.active_bytes - others)
-            self._figures = attrs.evolve(self._figures, memory=memory, model_bytes=model_bytes)
+            self._figures = attrs.evolve(self._figures, memory=memory)
+            # What rows take, and their steps, is not the model's: it is weighed when none runs.
+            if not self._running:
+                self._figures = attrs.evolve(self._figures, model_bytes=self._figures.loose_bytes)
 
     async def _be_held_back(self) -> None:
         """Nothing runs, and there is too little memory for the first in line."""

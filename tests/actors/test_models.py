@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from headrace.actors import local
 from headrace.actors.runtime import Runtime
 from headrace.runtime.errors import Code
 from headrace.runtime.testing import (
@@ -140,3 +144,24 @@ def test_under_every_schedule_of_swaps_the_memory_holds(seeds: range) -> None:
         return [str(event) for event in runtime.trace.events()]
 
     explore(scenario, seeds, twice=True)
+
+
+async def test_what_steps_need_is_not_counted_as_the_models(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is measured in workers, whose process holds nothing else."""
+    monkeypatch.setattr(local, "LocalRunner", partial(local.LocalRunner, measures=True))
+    loader = two_models()
+    async with open_scripted(loader) as runtime, trio.open_nursery() as nursery:
+        nursery.start_soon(ask, runtime, asking("hello", model="a", max_tokens=400))
+        await trio.sleep(1)
+        loader.device.allocate(500)
+        await trio.sleep(2)
+        model = runtime.model("a")
+        assert model.memory is not None
+        assert model.memory.active_bytes >= WEIGHTS + 500
+        assert model.bytes == WEIGHTS
+        await trio.sleep(60)
+        # It is still there when no row is any more, so it belongs to the model.
+        assert runtime.model("a").bytes == WEIGHTS + 500
+        loader.device.free(500)
