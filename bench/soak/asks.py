@@ -174,4 +174,7 @@ def _stream(ask: Ask, reply: Reply) -> str:
     if any(mark.decode().strip() in last for mark in protocol.done):
         return "ok"
     told = "".join(reply.frames[-2:])
+    # A response says so in its status; codes of errors are OpenAI's own there.
+    if protocol is RESPONSES and '"status":"cancelled"' in told:
+        return "request_cancelled"
     return next((code for code in TYPED if f'"{code}"' in told), f"a stream ended with {last}")
