@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -18,7 +19,7 @@ PEM = Path(__file__).with_name("localhost.pem")
 
 
 @asynccontextmanager
-async def secure_site(**settings: object) -> AsyncIterator[Site]:
+async def secure_site(**settings: Any) -> AsyncIterator[Site]:
     async with open_site(tls_certificate=PEM, tls_key=PEM, **settings) as site:
         yield site
 
