@@ -59,7 +59,8 @@ def status(found: Sequence[Frame], stream: int) -> str | None:
     # One table of headers belongs to the whole connection.
     decoder = hpack.Decoder()
     heads = [(number, decoder.decode(data)) for kind, _, number, data in found if kind == HEADERS]
-    return next((str(dict(head)[":status"]) for number, head in heads if number == stream), None)
+    told = (str(value) for number, head in heads if number == stream for name, value in head)
+    return next(told, None)
 
 
 async def said(site: Site, data: bytes, *, until: int) -> list[Frame]:

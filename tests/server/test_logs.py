@@ -33,7 +33,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     monkeypatch.setattr("sys.stderr", out)
     configure("info", as_json=True)
     yield out
-    for logger, logger.handlers, logger.propagate, level in before:
+    for logger, handlers, propagate, level in before:
+        logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
 
 
