@@ -383,13 +383,6 @@ MODEL = (
         FAILURES,
     ),
     Fault(
-        "rows of a step that raised stay in the engine",
-        "actors/batch.py",
-        "            for row in rows:\n                self._engine.remove(row)\n        for",
-        "        for",
-        FAILURES,
-    ),
-    Fault(
         "rows that failed are stepped again",
         "actors/batch.py",
         "            self._forget(failure.row)",

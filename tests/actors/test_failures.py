@@ -84,6 +84,18 @@ async def test_a_row_that_the_engine_gives_up_ends_alone(autojump_clock: MockClo
         await scene.baseline.settle()
 
 
+async def test_a_row_that_failed_is_gone_before_its_end_has_been_read(
+    autojump_clock: MockClock,
+) -> None:
+    model = ScriptedModel(scripts={"faulty": Script(fail_at=4)})
+    async with (
+        open_scene(model) as scene,
+        scene.runtime.request(asking("faulty", max_tokens=10)),
+    ):
+        await trio.sleep(1)
+        assert scene.runtime.statistics().rows_running == 0
+
+
 async def test_a_device_without_room_fails_the_rows_of_the_step(autojump_clock: MockClock) -> None:
     device = ScriptedDevice(limit_bytes=1050)
     model = ScriptedModel(weights_bytes=1000, kv_bytes_per_token=1)
