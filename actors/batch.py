@@ -7,8 +7,6 @@ step and no others.
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -16,6 +14,7 @@ import attrs
 
 from headrace.actors.pace import Pace
 from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
+from headrace.actors.troubles import described
 from headrace.runtime.ports import CacheUse, Engine, Memory, RowFailed, RowSpec, StepResult
 
 NOTHING: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -127,7 +126,7 @@ class Batch:
             self._engine.add(spec)
         except Exception as error:
             self._engine.remove(spec.row)
-            return RowFailed(spec.row, describe(error))
+            return RowFailed(spec.row, described(error))
         self._siblings[spec.row] = spec.siblings
         self._waiting[spec.row] = 0
         if spec.low:
@@ -182,7 +181,7 @@ class Batch:
         try:
             result = call(*args)
         except Exception as error:
-            reason = describe(error)
+            reason = described(error)
             # Without a time: what a step that failed took says nothing about the next ones.
             result = StepResult(failed=tuple(RowFailed(row, reason) for row in rows))
             for row in rows:
@@ -200,18 +199,3 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {len(self._waiting)} prefilling, {len(self._decoding)} decoding>"
-
-
-def place(error: BaseException) -> str:
-    """What an error is and where it came from, without its words: those of an error on a request's
-    way may repeat what its client sent."""
-    name = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return name
-    return f"{name} at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
-
-
-def describe(error: BaseException) -> str:
-    """One line for the log; never shown to a client."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]

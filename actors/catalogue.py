@@ -9,8 +9,8 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from headrace.actors.batch import describe
 from headrace.actors.spec import ModelSpec
+from headrace.actors.troubles import described
 from headrace.runtime.trace import Trace
 
 # A list that is read again and again shall not read the disk each time.
@@ -64,6 +64,6 @@ class Catalogue:
                     self._look, known, abandon_on_cancel=True, limiter=self._limiter
                 )
         except Exception as error:
-            reason = describe(error)
+            reason = described(error)
         self._trace.emit("library.failed", reason=reason)
         return Shelf()

@@ -12,11 +12,11 @@ import attrs
 import outcome
 import trio
 
-from headrace.actors.batch import describe
 from headrace.actors.books import Treasury
 from headrace.actors.host import Host
 from headrace.actors.life import Readied, gone
 from headrace.actors.spec import ModelSpec
+from headrace.actors.troubles import described
 from headrace.runtime.contracts import ModelInfo
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.supervisor import contained, leaves
@@ -127,7 +127,7 @@ class Lives:
 
     def _news(self, model_id: str, result: outcome.Outcome[ErrorInfo | None]) -> LifeNews:
         if isinstance(result, outcome.Error):
-            causes = ", ".join(describe(leaf) for leaf in leaves(result.error))
+            causes = ", ".join(described(leaf) for leaf in leaves(result.error))
             self._trace.emit("model.crashed", model=model_id, reason=causes)
             return Died(model_id)
         error = result.unwrap()

@@ -8,10 +8,10 @@ import attrs
 import trio
 
 from headrace.actors.answering import Built
-from headrace.actors.batch import describe, place
 from headrace.actors.building import Building
 from headrace.actors.messages import Preparation, Prepare, Ticket
 from headrace.actors.reading import BuiltReading
+from headrace.actors.troubles import described, located
 from headrace.runtime.contracts import InferenceRequest
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.ports import LoadedModel
@@ -61,7 +61,7 @@ class Preparing:
             await self._spare.run(self._tokenizer.warm)
         except Exception as error:
             # Whoever needs it is told what is wrong.
-            self._trace.emit("model.not_warmed", error=describe(error))
+            self._trace.emit("model.not_warmed", error=described(error))
         self._warmed.set()
 
     async def build(self, message: Preparation) -> None:
@@ -74,7 +74,7 @@ class Preparing:
         except RequestError as error:
             result = error.info
         except Exception as error:
-            self._trace.emit("model.build_failed", message.ticket, error=place(error))
+            self._trace.emit("model.build_failed", message.ticket, error=located(error))
             result = ErrorInfo(Code.INTERNAL_ERROR, "The prompt could not be built.")
         self._tell(Ready(message.ticket, result))
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import trio
 
-from headrace.actors.batch import describe
+from headrace.actors.troubles import described
 from headrace.runtime.cleanup import bounded_cleanup
 from headrace.runtime.thread import Thread
 from headrace.runtime.trace import Trace
@@ -53,6 +53,6 @@ class Saving:
             trouble = await self._thread.run(work)
         except Exception as error:
             # It was for the sake of later requests only.
-            trouble = describe(error)
+            trouble = described(error)
         if trouble is not None:
             self._trace.emit("cache.trouble", trouble=trouble)

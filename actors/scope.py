@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from headrace.actors.admission import Admission
-from headrace.actors.batch import place
 from headrace.actors.capability import check_serves
 from headrace.actors.generation import Generation
 from headrace.actors.lives import CLOSING
 from headrace.actors.registry import Registry
 from headrace.actors.routing import Route
+from headrace.actors.troubles import located
 from headrace.runtime.contracts import Accepted, Failed, Finished, Request, Usage, Warning_
 from headrace.runtime.errors import ActorDied, Code, ErrorInfo, RequestError
 from headrace.runtime.readings import EmbeddingRequest
@@ -62,7 +62,7 @@ async def run_stages(stages: Stages, generation: Generation) -> None:
     except ActorDied:
         generation.put(Failed(CLOSING))
     except Exception as error:
-        stages.trace.emit("request.crashed", generation.ticket, error=place(error))
+        stages.trace.emit("request.crashed", generation.ticket, error=located(error))
         generation.put(Failed(ErrorInfo(Code.INTERNAL_ERROR, "The request failed.")))
     finally:
         # Whatever happened, whoever reads comes to an end; an end that is there stays.

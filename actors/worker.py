@@ -16,9 +16,9 @@ from functools import partial
 
 import trio
 
-from headrace.actors.batch import describe
 from headrace.actors.local import LocalRunner
 from headrace.actors.messages import Delivery, ToModel
+from headrace.actors.troubles import described
 from headrace.actors.wire import (
     FROM_WORKER,
     TO_WORKER,
@@ -132,7 +132,7 @@ def run(number: str) -> None:
         code = trio.run(main, number)
     except (Exception, BaseExceptionGroup, KeyboardInterrupt) as error:
         for leaf in leaves(error):
-            sys.stderr.write(f"headrace worker: {describe(leaf)}\n")
+            sys.stderr.write(f"headrace worker: {described(leaf)}\n")
         code = 1
     sys.stderr.flush()
     os._exit(code)

@@ -103,6 +103,7 @@ PURE = [
     "actors/text/*",
     "actors/thinking.py",
     "actors/tool_turns.py",
+    "actors/troubles.py",
     "actors/waitlist.py",
     "actors/whole_device.py",
     "http/wire/*",
