@@ -21,6 +21,12 @@ from headrace.runtime.settings import Settings
 Shell = Callable[..., Result]
 
 
+@pytest.fixture(autouse=True)
+def usual_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs these may have another, and it is a setting like all others."""
+    monkeypatch.delenv("HEADRACE_HOME", raising=False)
+
+
 def test_every_value_is_shown_with_its_place(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
