@@ -42,6 +42,8 @@ class Phase:
     others: int = 0
     # A frame that has to be seen first.
     until: bytes = b""
+    # For how long its client has read nothing when it leaves.
+    silent_seconds: float = 0.0
 
 
 def close(client: socket.socket) -> None:
@@ -66,6 +68,7 @@ PHASES = (
     Phase("decode, half-close", "decoding", half_close, until=b'"content":"'),
     Phase("decode, HTTP/1.0", "decoding", close, version="1.0", until=b'"content":"'),
     Phase("decode, no stream", "decoding", close, stream=False),
+    Phase("decode, reader stalled", "decoding", close, until=b'"content":"', silent_seconds=1.0),
 )
 
 
@@ -107,6 +110,7 @@ def one(server: Served, phase: Phase, number: int) -> float:
         wait_for(server, name, phase.stage)
         if phase.stage == "prefilling":
             time.sleep(random.Random(number).random())
+        time.sleep(phase.silent_seconds)
         ended = time.perf_counter()
         phase.end(client)
         return wait_for(server, name, None) - ended
@@ -133,12 +137,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?")
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--phase", default="", help="only phases whose name has this in it")
     options = parser.parse_args()
     numbers = itertools.count()
     arguments = ("--max-rows", "1", "--keepalive-s", "0.2", "--debug-trace", "--log-level", "error")
     with served(options.model, *arguments) as server:
         print(f"{'phase':28} median ms worst ms  (of {options.rounds}); steps meanwhile")
-        for phase in PHASES:
+        for phase in (phase for phase in PHASES if options.phase in phase.name):
             seconds = measure(server, phase, options.rounds, numbers)
             kind = "prefill" if phase.stage == "prefilling" else "decode"
             lengths = steps(server)[kind]
