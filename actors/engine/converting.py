@@ -19,6 +19,7 @@ from mlx_lm.utils import quantize_model, save_config, save_model
 from headrace.actors.engine.config import read_config
 from headrace.actors.engine.gguf import convert_gguf, device_dtype
 from headrace.actors.engine.load import lazy_model
+from headrace.actors.engine.percent import run_in_percents
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.worker_side import leave_with_parent
 
@@ -77,23 +78,8 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def main(source: str, folder: str, recipe: str) -> int:
-    """Convert; one line of progress per percent, the failure's reason on the last line."""
-    shown = -1
-
-    def show(fraction: float) -> None:
-        nonlocal shown
-        if (percent := int(fraction * 100)) != shown:
-            shown = percent
-            sys.stdout.write(f"{percent}\n")
-            sys.stdout.flush()
-
     wanted = msgspec.json.decode(recipe, type=Wanted)
-    try:
-        convert(Path(source), Path(folder), wanted, show)
-    except (RequestError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
+    return run_in_percents(lambda progress: convert(Path(source), Path(folder), wanted, progress))
 
 
 if __name__ == "__main__":

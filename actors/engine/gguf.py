@@ -24,7 +24,7 @@ from headrace.actors.engine.gguf_tokenizer import (
     tokenizer_config,
     tokenizer_json,
 )
-from headrace.runtime.errors import RequestError
+from headrace.actors.engine.percent import run_in_percents
 from headrace.runtime.worker_side import leave_with_parent
 
 # What mx.load reads exactly. It also takes BF16, Q2_K, Q4_K and Q6_K, but narrows them to
@@ -171,24 +171,9 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Convert; one line of progress per percent, the failure's reason on the last line."""
     source, folder = Path(arguments[0]), Path(arguments[1])
     dtype = arguments[2] if len(arguments) > 2 else device_dtype()
-    shown = -1
-
-    def show(fraction: float) -> None:
-        nonlocal shown
-        if (percent := int(fraction * 100)) != shown:
-            shown = percent
-            sys.stdout.write(f"{percent}\n")
-            sys.stdout.flush()
-
-    try:
-        convert_gguf(source, folder, dtype, show)
-    except (RequestError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
+    return run_in_percents(lambda progress: convert_gguf(source, folder, dtype, progress))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from headrace.actors.library.command import CommandFailed, run_command
 from headrace.actors.library.folder import is_model, load_failed, read_folder
 from headrace.actors.library.library import Library, content_digest, is_gguf
 from headrace.actors.library.once import make_once
+from headrace.actors.library.program import tell_model
 from headrace.actors.library.table import REGISTRY_MODELS
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.told import tell
@@ -30,6 +31,8 @@ CONVERTER = "headrace.actors.engine.converting"
 # Says in a converted folder what it was made of and how.
 RECIPE_FILE = "conversion.json"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
+# What a name is made of a file's by taking it out.
+NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 WORK = "work"
 
 
@@ -57,7 +60,7 @@ class Made(msgspec.Struct):
 def convert(library: Library, home: Path, source: str, recipe: Recipe) -> tuple[ModelFolder, bool]:
     """The folder, and whether it was made now. Raises `RequestError`."""
     path, digest = _source(library, source)
-    name = recipe.name or f"{NAME_PARTS.sub('-', path.stem).strip('.-')}-{recipe.suffix()}"
+    name = recipe.name or f"{NOT_IN_NAMES.sub('-', path.stem).strip('.-')}-{recipe.suffix()}"
     if name in (model.id for model in REGISTRY_MODELS):
         raise RequestError(Code.INVALID_VALUE, f"{name!r} is the name of a registry model.")
     target = home.resolve() / "models" / name
@@ -85,9 +88,6 @@ def convert(library: Library, home: Path, source: str, recipe: Recipe) -> tuple[
     except OSError as error:
         raise load_failed(f"{name} could not be prepared: {error.strerror}") from error
     return read_folder(target, name, "folder"), made
-
-
-NAME_PARTS = re.compile(r"[^\w.-]+")
 
 
 def _source(library: Library, source: str) -> tuple[Path, str]:
@@ -124,13 +124,8 @@ def _run(source: Path, folder: Path, recipe: Recipe, doing: str) -> None:
 
 def main(source: str, home: str, recipe: str) -> int:
     library = library_at(Path(home), os.environ)
-    try:
-        found, made = convert(library, Path(home), source, msgspec.json.decode(recipe, type=Recipe))
-    except RequestError as error:
-        tell(error=str(error))
-        return 1
-    tell(model=found.id, path=str(found.path), bytes=found.size_bytes, made=made)
-    return 0
+    wanted = msgspec.json.decode(recipe, type=Recipe)
+    return tell_model(lambda: convert(library, Path(home), source, wanted))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.actors.library import library_at
-from headrace.runtime.errors import RequestError
+from headrace.actors.library import ModelFolder, library_at
+from headrace.actors.library.program import tell_model
 from headrace.runtime.told import tell
 from headrace.runtime.worker_side import end_when_told, leave_with_parent
 
@@ -24,13 +24,11 @@ def main(source: str, home: str) -> int:
         made = True
         tell(doing=doing, fraction=fraction)
 
-    try:
+    def fetch() -> tuple[ModelFolder, bool]:
         found = library.resolve(source, report, lambda done, total: tell(bytes=done, total=total))
-    except RequestError as error:
-        tell(error=str(error))
-        return 1
-    tell(model=found.id, path=str(found.path), bytes=found.size_bytes, made=made)
-    return 0
+        return found, made
+
+    return tell_model(fetch)
 
 
 if __name__ == "__main__":
