@@ -70,7 +70,7 @@ class History(Actor[_Message]):
     async def put(self, stored: StoredResponse, now: float) -> bool:
         """Keep a response; it is written when this returns. Raises `RequestError`."""
         reply: Reply[bool] = Reply()
-        return await self._ask(_Put(stored, now, reply), reply)
+        return await self.ref.ask_open(_Put(stored, now, reply), reply)
 
     def tell_put(self, stored: StoredResponse, now: float) -> None:
         """Keep a response that nobody waits for; works in a clean-up."""
@@ -79,22 +79,16 @@ class History(Actor[_Message]):
     async def get(self, name: str, now: float) -> StoredResponse | None:
         """Raises `RequestError`, as all here."""
         reply: Reply[StoredResponse | None] = Reply()
-        return await self._ask(_Get(name, now, reply), reply)
+        return await self.ref.ask_open(_Get(name, now, reply), reply)
 
     async def holder(self, item: str, now: float) -> StoredResponse | None:
         """The latest response in whose conversation an item stands."""
         reply: Reply[StoredResponse | None] = Reply()
-        return await self._ask(_Holder(item, now, reply), reply)
+        return await self.ref.ask_open(_Holder(item, now, reply), reply)
 
     async def delete(self, name: str) -> bool:
         reply: Reply[bool] = Reply()
-        return await self._ask(_Delete(name, reply), reply)
-
-    async def _ask(self, message: _Message, reply: Reply[T]) -> T:
-        try:
-            return await self.ref.ask(message, reply)
-        except ActorDied:
-            raise RequestError(Code.CLOSED, "The server is closing.") from None
+        return await self.ref.ask_open(_Delete(name, reply), reply)
 
     async def serve(self) -> None:
         """Carry messages out until cancelled; then those that were told before, and close."""

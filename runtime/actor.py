@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from headrace.runtime.cleanup import bounded_cleanup
-from headrace.runtime.errors import ActorDied
+from headrace.runtime.errors import ActorDied, Code, RequestError
 from headrace.runtime.reply import Reply
 
 CONCLUDE_SECONDS = 10.0
@@ -45,6 +45,14 @@ class Ref(Generic[M]):
         """
         self.tell(message)
         return await reply.wait()
+
+    async def ask_open(self, message: M, reply: Reply[T]) -> T:
+        """The same for those who answer clients: raises `RequestError` (closed) in place of
+        `ActorDied`."""
+        try:
+            return await self.ask(message, reply)
+        except ActorDied:
+            raise RequestError(Code.CLOSED, "The server is closing.") from None
 
     async def conclude(  # noqa: ASYNC910 - a release is never cut short
         self, message: M, reply: Reply[None]

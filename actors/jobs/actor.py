@@ -135,12 +135,12 @@ class Jobs(Actor[_Message]):
             raise RequestError(Code.INVALID_VALUE, text, param="kind")
         checked(known, config or {})
         reply: Reply[Job] = Reply()
-        return await self._ask(_Submit(known, config or {}, reply), reply)
+        return await self.ref.ask_open(_Submit(known, config or {}, reply), reply)
 
     async def cancel(self, name: str) -> Job | None:
         """End a job's scope and wait for that. One that has ended stays as it is; None: unknown."""
         reply: Reply[Job | None] = Reply()
-        return await self._ask(_Cancel(name, reply), reply)
+        return await self.ref.ask_open(_Cancel(name, reply), reply)
 
     async def get(self, name: str) -> Job | None:
         live = self._book.get(name) or self._unwritten.get(name)
@@ -176,14 +176,14 @@ class Jobs(Actor[_Message]):
     async def call(self, act: Callable[[JobStore], T]) -> T:
         """Have the store do something, on its thread. Raises what `act` raises, too."""
         reply: Reply[T] = Reply()
-        return await self._ask(_Call(act, reply), reply)
+        return await self.ref.ask_open(_Call(act, reply), reply)
 
     async def note(
         self, name: str, event: Event, progress: float | None = None, message: str | None = None
     ) -> None:
         """For a job's context. Raises `OSError`."""
         reply: Reply[None] = Reply()
-        await self._ask(_Note(name, event, progress, message, reply), reply)
+        await self.ref.ask_open(_Note(name, event, progress, message, reply), reply)
 
     def close(self) -> None:
         """Begin to stop: no further jobs, those there are end, and readers are sent away."""
@@ -197,12 +197,6 @@ class Jobs(Actor[_Message]):
     def counts(self) -> dict[str, tuple[int, int]]:
         """For each kind with jobs: how many wait and how many run."""
         return self._book.counts()
-
-    async def _ask(self, message: _Message, reply: Reply[T]) -> T:
-        try:
-            return await self.ref.ask(message, reply)
-        except ActorDied:
-            raise RequestError(Code.CLOSED, "The server is closing.") from None
 
     # ---- the actor -------------------------------------------------------------------------
 
