@@ -46,6 +46,7 @@ class Provision:
 
     models: tuple[ModelSpec, ...]
     loader: Loader
+    # That resident models may take: never more than there are for all uses.
     budget_bytes: int
     # Where a worker process finds its loader; see `wire.Begin`.
     worker_loader: str = ENGINE_LOADER
@@ -75,22 +76,18 @@ def provide(
     wanted = [library.resolve(source, report) for source in named]
     folders = _each_once(wanted, library)
     numerics = expected_numerics(sys.platform, _installed())
+    # Asked once: a driver may take its time.
+    most_bytes = memory_bytes(settings)
     return Provision(
         tuple(spec for folder in folders if (spec := _spec(folder, numerics))),
         engine_loader(settings.blas_threads),
-        budget_bytes(settings),
+        min(settings.model_budget_bytes or most_bytes, most_bytes),
         preload=len({folder.path for folder in wanted}),
         places=_places(folders)
         | {name: folder.id for name, folder in zip(named, wanted, strict=True)},
         look=partial(_look, library, numerics),
-        memory_bytes=memory_bytes(settings),
+        memory_bytes=most_bytes,
     )
-
-
-def budget_bytes(settings: Settings) -> int:
-    """Bytes that resident models may take: never more than there are for all uses."""
-    most_bytes = memory_bytes(settings)
-    return min(settings.model_budget_bytes or most_bytes, most_bytes)
 
 
 def memory_bytes(settings: Settings) -> int:

@@ -92,11 +92,13 @@ def fits(exchange: Exchange) -> Response:
     if model.info is None:
         text = "Nothing is known of this model before its first load."
         raise RequestError(Code.NO_CURRENT_MODEL, text)
+    # What the server was given at its start: to ask a driver takes too long in an answer.
+    limit_bytes = runtime.statistics().ledger.limit_bytes
     asked = fit.Asked(
         machine.this_machine(),
         model.info,
         exchange.query_integer("context", default=model.info.context_window),
-        memory_bytes(runtime.settings),
+        memory_bytes(runtime.settings) if limit_bytes is None else limit_bytes,
         runtime.settings.prefill_chunk_tokens,
     )
     return exchange.json(fit.body(asked, fit.measured(model, trio.current_time(), time.time())))
