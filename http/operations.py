@@ -124,11 +124,7 @@ def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
             "leases": statistics.leases,
             "cancelled": dict(statistics.cancelled_total),
         },
-        "tokens": {
-            "prompt": statistics.prompt_tokens_total,
-            "cached": statistics.cached_tokens_total,
-            "decoded": statistics.decoded_tokens_total,
-        },
+        "tokens": tokens(statistics),
         "models": {
             "current": statistics.current,
             "budget_bytes": statistics.budget_bytes,
@@ -140,6 +136,14 @@ def stats(statistics: Statistics, server: dict[str, Any]) -> dict[str, Any]:
         "admission": {model.id: _admission(model) for model in resident},
         "batch": {model.id: attrs.asdict(model.batch) for model in statistics.models},
         "prompt_cache": {model.id: attrs.asdict(model.cache) for model in statistics.models},
+    }
+
+
+def tokens(statistics: Statistics) -> dict[str, int]:
+    return {
+        "prompt": statistics.prompt_tokens_total,
+        "cached": statistics.cached_tokens_total,
+        "decoded": statistics.decoded_tokens_total,
     }
 
 

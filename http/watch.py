@@ -15,6 +15,7 @@ import attrs
 from headrace.actors.reports import ModelReport, RequestReport, Statistics
 from headrace.actors.runtime import Runtime
 from headrace.http.models import RESIDENT, STATES
+from headrace.http.operations import tokens
 from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.trace import TraceEvent
 
@@ -126,11 +127,7 @@ def _totals(statistics: Statistics) -> dict[str, Any]:
         "current": statistics.current,
         "queue_depth": statistics.queue_depth,
         "rows_running": statistics.rows_running,
-        "tokens": {
-            "prompt": statistics.prompt_tokens_total,
-            "cached": statistics.cached_tokens_total,
-            "decoded": statistics.decoded_tokens_total,
-        },
+        "tokens": tokens(statistics),
         "memory": {
             "budget_bytes": statistics.budget_bytes,
             "ceiling_bytes": ledger.limit_bytes,
