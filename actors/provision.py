@@ -19,11 +19,11 @@ from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.headers import Numerics
 from headrace.actors.engine.lazy import engine_loader
 from headrace.actors.library import (
-    DEFAULT_MODEL,
     Library,
     ModelFolder,
     Report,
     library_at,
+    named,
     no_report,
 )
 from headrace.actors.machine import ram_bytes
@@ -72,8 +72,8 @@ def provide(
     Raises `RequestError`: model_not_found, load-failed.
     """
     library = library_at(settings.home, environment)
-    named = (settings.model or DEFAULT_MODEL, *settings.models)
-    wanted = [library.resolve(source, report) for source in named]
+    sources = named(settings)
+    wanted = [library.resolve(source, report) for source in sources]
     folders = _each_once(wanted, library)
     numerics = expected_numerics(sys.platform, _installed())
     # Asked once: a driver may take its time.
@@ -84,7 +84,7 @@ def provide(
         min(settings.model_budget_bytes or most_bytes, most_bytes),
         preload=len({folder.path for folder in wanted}),
         places=_places(folders)
-        | {name: folder.id for name, folder in zip(named, wanted, strict=True)},
+        | {name: folder.id for name, folder in zip(sources, wanted, strict=True)},
         look=partial(_look, library, numerics),
         memory_bytes=most_bytes,
     )
