@@ -1,57 +1,29 @@
-"""Attention of single tokens on a CPU, with the query heads that share keys in one product.
+"""Attention on a CPU: query heads that share keys in one product, and the softmax by numpy.
 
-MLX's CPU backend multiplies every query head by its keys for itself, and for one token each such
-product is too small to be worth the call. Heads of a group look at the same keys, so they can be
-the rows of one product: with three heads to a group, a decode step of many rows makes a third of
-the calls.
+MLX's CPU backend multiplies every query head by its keys for itself, and small products are not
+worth the call. Heads of a group look at the same keys, so they can be the rows of one product:
+with three heads to a group, a decode step of many rows makes a third of the calls.
 
-Models find `scaled_dot_product_attention` as a name in their module. The attention modules of the
-one model at hand are given classes of their own that find ours there instead; no other model and
-nothing process-wide is touched.
+It also computes exponentials one number at a time, some ten times slower than numpy does. For
+more than a few tokens that is most of what attention costs, so many scores are evaluated in the
+middle of the graph and turned into weights in place.
 """
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.models import base
 
-_NAME = "scaled_dot_product_attention"
+from headrace.actors.engine.exponentials import exponentials_in_place
+
+# Scores that are worth an evaluation of their own, which takes some 15 µs.
+_MANY = 2048
 
 
-def group_query_heads(model: Any) -> int:
-    """Let a model attend so; returns how many of its modules now do. Only worth it on a CPU."""
-    kinds: dict[type, type] = {}
-    changed = [module for module in model.modules() if _attends(type(module))]
-    for module in changed:
-        kind = type(module)
-        if kind not in kinds:
-            kinds[kind] = _with_ours(kind)
-        module.__class__ = kinds[kind]
-    return len(changed)
-
-
-def _attends(kind: type) -> bool:
-    call = kind.__call__
-    return (
-        isinstance(call, FunctionType)
-        and _NAME in call.__code__.co_names
-        and call.__globals__.get(_NAME) is base.scaled_dot_product_attention
-    )
-
-
-def _with_ours(kind: type) -> type:
-    """The class with the same code, in which one name means something else."""
-    call: Any = kind.__call__
-    names = {**call.__globals__, _NAME: grouped_attention}
-    ours = FunctionType(call.__code__, names, call.__name__, call.__defaults__, call.__closure__)
-    ours.__kwdefaults__ = call.__kwdefaults__
-    return type(kind.__name__, (kind,), {"__call__": ours, "__module__": kind.__module__})
-
-
-def grouped_attention(
+def cpu_attention(
     queries: mx.array,
     keys: Any,
     values: Any,
@@ -60,27 +32,67 @@ def grouped_attention(
     mask: Any,
     sinks: mx.array | None = None,
 ) -> mx.array:
-    """mlx-lm's function of this name, done by groups where there is one token and a group.
+    """mlx-lm's `scaled_dot_product_attention`.
 
     Shapes: queries (B, heads, L, dim), keys and values (B, groups, length, dim).
     """
-    rows, heads, length, dim = queries.shape
     # A quantized cache hands its keys over in parts.
-    groups = keys.shape[1] if isinstance(keys, mx.array) else heads
-    if length > 1 or heads == groups or sinks is not None or isinstance(mask, str):
-        return base.scaled_dot_product_attention(
-            queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks
-        )
-    together = (queries * scale).reshape(rows, groups, heads // groups, dim)
-    weights = mx.softmax(_masked(together @ keys.swapaxes(-1, -2), mask), axis=-1, precise=True)
-    attended: mx.array = (weights @ values).reshape(rows, heads, 1, -1)
-    return attended
+    if sinks is None and isinstance(keys, mx.array) and _is_known(mask):
+        rows, heads, length, _ = queries.shape
+        known = rows * heads * length * keys.shape[2]
+        if known >= _MANY and queries.dtype == keys.dtype == mx.float32:
+            return _by_numpy(queries * scale, keys, values, mask)
+        if length == 1 and heads > keys.shape[1] and not isinstance(mask, str):
+            return _by_groups(queries * scale, keys, values, mask)
+    return base.scaled_dot_product_attention(
+        queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks
+    )
 
 
-def _masked(scores: mx.array, mask: mx.array | None) -> mx.array:
-    """The mask (B or 1, 1, 1, length) is the same for all heads."""
+def _is_known(mask: Any) -> bool:
+    return mask is None or isinstance(mask, mx.array) or mask == "causal"
+
+
+def _by_groups(queries: mx.array, keys: mx.array, values: mx.array, mask: Any) -> mx.array:
+    """Of one token for each row; the mask (B or 1, 1, 1, length) is the same for all heads."""
+    scores = _grouped(queries, keys) @ keys.swapaxes(-1, -2)
+    if mask is not None and mask.dtype == mx.bool_:
+        scores = mx.where(mask, scores, mx.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    return _ungrouped(mx.softmax(scores, axis=-1, precise=True) @ values, queries)
+
+
+def _by_numpy(queries: mx.array, keys: mx.array, values: mx.array, mask: Any) -> mx.array:
+    weights = _grouped(queries, keys) @ keys.swapaxes(-1, -2)
+    # Evaluates them, and shows the buffer itself: nothing else has it yet.
+    scores: Any = np.array(weights, copy=False)
+    _hide(scores.reshape(*queries.shape[:3], -1), mask)
+    sums = exponentials_in_place(scores)
+    # There are fewer of these than of the weights.
+    return _ungrouped((weights @ values) / mx.array(sums), queries)
+
+
+def _hide(scores: Any, mask: Any) -> None:
+    """Apply a mask to scores (B, heads, L, length) in place."""
     if mask is None:
-        return scores
-    if mask.dtype == mx.bool_:
-        return mx.where(mask, scores, mx.finfo(scores.dtype).min)
-    return scores + mask
+        return
+    lowest = np.finfo(np.float32).min
+    if isinstance(mask, str):
+        length = scores.shape[-2]
+        later = np.triu(np.ones((length, length), dtype=np.bool_), 1)
+        np.copyto(scores[..., -length:], lowest, where=later)
+    elif mask.dtype == mx.bool_:
+        np.copyto(scores, lowest, where=~np.asarray(mask))
+    else:
+        scores += np.asarray(mask.astype(mx.float32))
+
+
+def _grouped(queries: mx.array, keys: mx.array) -> mx.array:
+    rows, heads, length, dim = queries.shape
+    groups = keys.shape[1]
+    return queries.reshape(rows, groups, heads // groups * length, dim)
+
+
+def _ungrouped(attended: mx.array, queries: mx.array) -> mx.array:
+    return attended.reshape(*queries.shape[:3], -1)

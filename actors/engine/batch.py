@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from headrace.actors.engine import kv, memory, prefill
-from headrace.actors.engine.attention import group_query_heads
+from headrace.actors.engine.cpu import compute_on_cpu
 from headrace.actors.engine.decode import Batch, LookaheadBatch
 from headrace.actors.engine.prefixes import Prefixes
 from headrace.actors.engine.probe import sharing
@@ -60,7 +60,7 @@ class BatchEngine:
     ) -> None:
         self._model = model
         if mx.default_device().type == mx.DeviceType.cpu and isinstance(model, Module):
-            group_query_heads(model)
+            compute_on_cpu(model)
         self._vocabulary = Vocabulary(
             vocab_size, tuple(sorted(end_tokens)), tuple(sorted(newline_tokens))
         )
