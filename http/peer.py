@@ -28,6 +28,8 @@ PIECES_AHEAD = 1
 HEARD_SECONDS = 1.0
 # For the bytes of a refusal and the end of a connection that nobody uses.
 CLOSE_SECONDS = 5.0
+# Connections that begin to clear up between two looks at the sockets of all others.
+CLOSED_AT_ONCE = 4
 
 
 class Peer(TCPServer):
@@ -44,7 +46,9 @@ class Peer(TCPServer):
         *,
         header_seconds: float,
         refuse: Refuse,
+        turns: trio.Semaphore,
     ) -> None:
+        """Whoever has done with its connection waits for one of `turns` before it clears up."""
         # It takes any stream; its annotation knows of TLS alone.
         stream = cast(Any, socket_stream if tls_stream is None else tls_stream)
         super().__init__(app, config, context, ConnectionState({}), stream)
@@ -52,6 +56,7 @@ class Peer(TCPServer):
         self._tls_stream = tls_stream
         self._header_seconds = header_seconds
         self._refuse = refuse
+        self._turns = turns
         # Pieces that have been received and not been handled.
         self._unheard = 0
 
@@ -73,8 +78,10 @@ class Peer(TCPServer):
         except OSError:
             pass  # The peer is gone.
         finally:
-            with bounded_cleanup(CLOSE_SECONDS):
-                await self._close()
+            # To one who is gone there is nothing to say; whoever accepted it closes the socket.
+            if not self._socket_stream.is_gone:
+                with bounded_cleanup(CLOSE_SECONDS):
+                    await self._close()
 
     async def _greeted(self) -> bool:
         """Whether a peer that has to speak TLS does."""
@@ -116,11 +123,20 @@ class Peer(TCPServer):
                 while data := await self.stream.receive_some(MAX_RECV):
                     self._unheard += 1
                     await ahead.send(bytes(data))
-            await self._let_be_heard()
+            if self._unheard:
+                await self._let_be_heard()
+            # Its requests are told at once; what is left is not urgent.
             await self.protocol.handle(Closed())
+            await self._turn()
             nursery.cancel_scope.cancel("peer gone")
         # Nobody is there any more, so there is nothing to wait for between requests.
         await self.idle_task.stop()
+
+    async def _turn(self) -> None:
+        """Pass in small groups: trio runs all that can run before it looks at any socket again, so
+        that a crowd leaving at once would keep everybody else waiting until the last is gone."""
+        async with self._turns:
+            pass
 
     async def _handle(self, pieces: trio.MemoryReceiveChannel[bytes]) -> None:
         with pieces:
@@ -159,6 +175,7 @@ class Peer(TCPServer):
             else:
                 self._socket_stream.on_received = begin
             await self.context.terminated.wait()
+        await self._turn()
         # Closing tells hypercorn to stop this very task, so it must finish first.
         with bounded_cleanup(CLOSE_SECONDS):
             if begun and wait.cancelled_caught:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,7 +24,8 @@ from headrace.http.app import App, create_app
 from headrace.http.heads import MOST_HEAD_BYTES, Refusal
 from headrace.http.identity import fresh_id
 from headrace.http.logs import log_lifecycle, log_refusal
-from headrace.http.peer import Peer
+from headrace.http.peer import CLOSED_AT_ONCE, Peer
+from headrace.http.sockets import BACKLOG, Sockets
 from headrace.http.streams import BoundedListener, BoundedStream
 from headrace.http.telemetry import spans_of
 from headrace.http.tls import secured, tls_context
@@ -45,8 +46,6 @@ KEEP_ALIVE_SECONDS = 75.0
 RELEASE_SECONDS = 1.0
 # For ended requests to write their last frames.
 FAREWELL_SECONDS = 3.0
-# Connections that wait to be accepted.
-BACKLOG = 1024
 
 
 def _to_nobody(addresses: tuple[str, ...]) -> AbstractContextManager[None]:
@@ -96,17 +95,19 @@ async def serve(  # noqa: ASYNC128 - passed on
     settings: Settings,
     provision: Provision | None = None,
     *,
+    sockets: Sockets = (),
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Open a runtime and serve it until `Server.stop` or cancellation.
 
-    Without a `provision` the models are those of this machine. `task_status` gets the `Server`
-    when its addresses are bound; the first model may still be loading.
+    Without a `provision` the models are those of this machine; without `sockets` that listen
+    already, it listens where the settings say. `task_status` gets the `Server` when connections
+    are accepted; the first model may still be loading.
     """
     async with open_runtime(settings, provision=provision) as runtime:
         log_lifecycle(runtime)
         async with spans_of(runtime) as spans:
-            await serve_runtime(runtime, spans=spans, task_status=task_status)
+            await serve_runtime(runtime, spans=spans, sockets=sockets, task_status=task_status)
 
 
 async def serve_runtime(
@@ -114,11 +115,13 @@ async def serve_runtime(
     *,
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     spans: Spans | None = None,
+    sockets: Sockets = (),
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve a runtime that is already open; it is drained but not closed at the end.
 
-    Raises `SettingError` for a certificate, key or file of keys that cannot be used.
+    `sockets` that listen already are closed at the end, too. Raises `SettingError` for a
+    certificate, key or file of keys that cannot be used.
     """
     settings = runtime.settings
     app = create_app(runtime)
@@ -126,9 +129,7 @@ async def serve_runtime(
     connections = Connections(app, settings, keep_alive_seconds)
     listeners = [
         BoundedListener(listener, settings.write_stall_s)
-        for listener in await trio.open_tcp_listeners(
-            settings.port, host=settings.host, backlog=BACKLOG
-        )
+        for listener in await _listeners(settings, sockets)
     ]
     scheme = "http" if connections.tls is None else "https"
     server = Server(tuple(_address(listener, scheme) for listener in listeners))
@@ -148,6 +149,13 @@ async def serve_runtime(
         server.ended.set()
 
 
+async def _listeners(settings: Settings, sockets: Sockets) -> Sequence[trio.SocketListener]:
+    if not sockets:
+        return await trio.open_tcp_listeners(settings.port, host=settings.host, backlog=BACKLOG)
+    await trio.lowlevel.checkpoint()
+    return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+
+
 class Connections:
     """The open connections of one server."""
 
@@ -158,6 +166,7 @@ class Connections:
         self._header_seconds = settings.header_timeout_s
         self._config = _hypercorn(keep_alive_seconds, settings.header_timeout_s)
         self.tls = tls_context(settings)
+        self._turns = trio.Semaphore(CLOSED_AT_ONCE)
         self._open: set[BoundedStream] = set()
         self._emptied = trio.Event()
 
@@ -173,6 +182,7 @@ class Connections:
                 None if self.tls is None else secured(stream, self.tls),
                 header_seconds=self._header_seconds,
                 refuse=self._refuse,
+                turns=self._turns,
             )
             # Under TLS its reader ends when TLS does, which is before the peer has.
             await stream.linger()
@@ -210,7 +220,11 @@ class Connections:
 
 
 async def serve_until_signal(
-    settings: Settings, provision: Provision, *, announce: Announce = _to_nobody
+    settings: Settings,
+    provision: Provision,
+    *,
+    sockets: Sockets = (),
+    announce: Announce = _to_nobody,
 ) -> None:
     """Serve until SIGTERM or SIGINT: the first one drains, the second one ends at once.
 
@@ -231,7 +245,7 @@ async def serve_until_signal(
                         server.stop()
 
             async def run(*, task_status: trio.TaskStatus[Server]) -> None:  # noqa: ASYNC128
-                await serve(settings, provision, task_status=task_status)
+                await serve(settings, provision, sockets=sockets, task_status=task_status)
                 nursery.cancel_scope.cancel("stopped")
 
             nursery.start_soon(obey)

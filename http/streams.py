@@ -40,6 +40,7 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         self._gone = False
         self._eof_sent = False
         self._lingering = False
+        self._closed = False
 
     # ---- sending ---------------------------------------------------------------------------
 
@@ -118,6 +119,8 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         Closing a socket that holds unread bytes resets the connection, and the reset may overtake
         the answer: a client still sending a body that was refused would never learn why.
         """
+        if self._closed:
+            return
         if self.is_under_tls and not self._gone:
             with suppress(trio.BrokenResourceError, trio.BusyResourceError):
                 await self.send_eof()
@@ -129,15 +132,20 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         else:
             await self._inner.aclose()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing reaches the peer any more."""
+        return self._gone
+
     async def linger(self) -> None:
         """Wait for the peer's end, for the time that closing gives it, if nobody else reads."""
-        await trio.lowlevel.checkpoint()
         if self._lingering and not self._gone:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self.receive_some()
 
     def close_now(self) -> None:
         self.give_up()
+        self._closed = True
         self.socket.close()
 
     def _linger_until(self) -> float:
