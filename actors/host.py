@@ -159,6 +159,8 @@ class Host:
         self._seats: dict[Ticket, Seat] = {}
         self._tell: Callable[[ToModel], None] = _nobody
         self._past = Totals()
+        # What is said to those who come when the model has gone.
+        self._parting = ErrorInfo(Code.ENGINE_UNAVAILABLE, "The model's engine is not running.")
 
     def open(self, info: ModelInfo, tell: Callable[[ToModel], None]) -> None:
         """The model is ready for requests."""
@@ -169,6 +171,7 @@ class Host:
         """The model is gone, with everything in it. Each seat that is left hears of it once."""
         self.info, self._tell, self.pid = None, _nobody, None
         self._past, self.figures = self.totals(), Figures()
+        self._parting = error
         for seat in self._seats.values():
             seat.fail(error)
 
@@ -185,7 +188,7 @@ class Host:
     async def seat(self, ticket: Ticket, on_event: Callable[[Event], None]) -> AsyncIterator[Seat]:
         """A seat for one request. When this returns, nothing of it is left in the model."""
         if self.info is None:
-            raise RequestError(Code.ENGINE_UNAVAILABLE, "The model's engine is not running.")
+            raise RequestError.of(self._parting)
         seat = self._seats[ticket] = Seat(ticket, self._tell, on_event)
         try:
             yield seat

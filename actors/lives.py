@@ -111,6 +111,8 @@ class Lives:
                 result = await contained(lambda: self._run_booked(spec, host, ready))
                 news = self._news(spec.id, result)
                 parting = gone(spec.id)
+            if stop.cancelled_caught:
+                parting = _unloaded(spec.id)
         finally:
             # Also when all is cancelled from outside: nobody may wait for this model any more.
             host.close(parting)
@@ -135,3 +137,8 @@ class Lives:
 
     def __repr__(self) -> str:
         return f"<Lives {', '.join(self._stops) or 'none'}>"
+
+
+def _unloaded(model_id: str) -> ErrorInfo:
+    """For those whose lease is so new that they had no seat yet when the leases were ended."""
+    return ErrorInfo(Code.MODEL_UNLOADED, f"The model {model_id!r} was unloaded.")

@@ -63,7 +63,7 @@ class Deaf:
 End: TypeAlias = Callable[[Deaf, Lives, trio.CancelScope], None]
 ENDS: dict[str, tuple[End, Code]] = {
     "dies": (lambda model, lives, all_: model.death.set(), Code.ENGINE_UNAVAILABLE),
-    "is unloaded": (lambda model, lives, all_: lives.stop("m"), Code.CLOSED),
+    "is unloaded": (lambda model, lives, all_: lives.stop("m"), Code.MODEL_UNLOADED),
     "goes with all else": (lambda model, lives, all_: all_.cancel(), Code.CLOSED),
 }
 

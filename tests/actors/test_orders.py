@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import attrs
@@ -230,6 +231,20 @@ async def test_a_path_that_is_no_model_of_ours_is_an_unknown_name(
     async with open_models(models("a")) as runtime:
         for name in ("/etc/passwd", "/models/a/../../etc", "owner/c", "."):
             assert (await say(runtime, name)).code is Code.MODEL_NOT_FOUND
+
+
+async def test_who_has_no_seat_yet_hears_of_an_unload_and_not_of_the_server(
+    autojump_clock: MockClock,
+) -> None:
+    """A lease was granted, and the model unloaded by force before its holder took a seat."""
+    async with open_models(models("a"), preload=0) as runtime, trio.open_nursery() as nursery:
+        async with runtime.registry.lease("t", "a") as lease:
+            nursery.start_soon(partial(runtime.unload, "a", force=True))
+            await wait_all_tasks_blocked()
+            with pytest.raises(RequestError) as caught:
+                async with lease.host.seat("t", lambda event: None):
+                    pass
+        assert caught.value.code is Code.MODEL_UNLOADED
 
 
 # ---- roles --------------------------------------------------------------------------------------
