@@ -26,7 +26,7 @@ from headrace.actors.messages import Ticket
 from headrace.actors.reports import ModelReport
 from headrace.actors.residence import Action, Cancel, Fail, Grant, Load, Unload
 from headrace.actors.residency import Residency
-from headrace.actors.routing import Names, Route, route
+from headrace.actors.routing import Names, Route, only_companion, route
 from headrace.actors.spec import ModelSpec
 from headrace.runtime.actor import Actor
 from headrace.runtime.contracts import ModelInfo
@@ -154,7 +154,8 @@ class Registry(Actor[_Message]):
     def resolve(self, name: str | None, *, companions: bool = False) -> Route:
         """The model that answers for a name. Raises `RequestError`: as `routing.route`, and
         unsupported_capability for a companion where a primary model is needed."""
-        found = route(name, self._names, self._specs, self.current)
+        current = self.current or (only_companion(self._specs) if companions else None)
+        found = route(name, self._names, self._specs, current)
         if not companions:
             self.check_primary(found.model_id)
         return found
@@ -165,8 +166,7 @@ class Registry(Actor[_Message]):
         return host.info or host.expected
 
     def find(self, model_id: str) -> str:
-        """The model with this id or in this place. Raises `RequestError` (model_not_found):
-        aliases do not count here."""
+        """The model with this id or place, by no alias. Raises `RequestError` (model_not_found)."""
         return route(model_id, self._exact, self._specs, None).model_id
 
     def check_primary(self, model_id: str) -> None:

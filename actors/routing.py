@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from headrace.actors.spec import ModelSpec
 from headrace.runtime.contracts import Warning_
 from headrace.runtime.errors import Code, RequestError
 
@@ -59,6 +60,12 @@ def route(name: str | None, names: Names, known: Collection[str], current: str |
         param="model",
         details={"known_models": shown},
     )
+
+
+def only_companion(specs: Mapping[str, ModelSpec]) -> str | None:
+    """The id of the companion that answers where no model is current: there must be no other."""
+    companions = [spec.id for spec in specs.values() if spec.role == "companion"]
+    return companions[0] if len(companions) == 1 else None
 
 
 def _meant(asked: str, names: Names, known: Collection[str]) -> str | None:

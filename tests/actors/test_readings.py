@@ -196,6 +196,22 @@ class TestKinds:
             unnamed = await ask(runtime, embedding("a", model=None))
             assert unnamed.code is Code.UNSUPPORTED_CAPABILITY
 
+    async def test_the_only_embedder_needs_no_name_where_no_model_is_current(
+        self, autojump_clock: MockClock
+    ) -> None:
+        async with open_scripted(ScriptedLoader(embedder(id="vectors"))) as runtime:
+            assert runtime.statistics().current is None
+            unnamed = await ask(runtime, embedding("a", model=None))
+            assert unnamed.accepted.model == "vectors"
+            written = await ask(runtime, asking("Hi", max_tokens=1))
+            assert written.code is Code.NO_CURRENT_MODEL
+
+    async def test_of_two_embedders_one_has_to_be_named(self, autojump_clock: MockClock) -> None:
+        loader = ScriptedLoader(embedder(id="small"), embedder(id="large"))
+        async with open_scripted(loader) as runtime:
+            unnamed = await ask(runtime, embedding("a", model=None))
+            assert unnamed.code is Code.NO_CURRENT_MODEL
+
     @pytest.mark.parametrize(
         ("traits", "fields", "code"),
         [
