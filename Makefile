@@ -6,8 +6,9 @@ MODEL ?=
 ARGS ?=
 SEEDS ?= 10000
 MINUTES ?= 5
-# Processes that share the test files. Each may serve the real model, so more need memory too.
-JOBS ?= 2
+# Processes that share the test files. They wait a lot, so there is one more than a small machine has
+# cores. Each may serve the real model, so more need memory too.
+JOBS ?= 3
 # Without agents.py, which fetches a gigabyte of agents, and screenshots.py, which draws.
 BENCH ?= $(sort $(filter-out bench/_% bench/agents.py bench/screenshots.py,$(wildcard bench/*.py)))
 
@@ -25,10 +26,10 @@ BIN := $(VENV)/bin
 # Two stamps, so that a first `make serve` need not wait for what only development needs.
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
-INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --quiet -c requirements.lock
-# Clients that the tests try the server with. They have environments of their own, because they
-# agree neither with each other nor with us on what they need.
-CLIENTS := $(patsubst tests/sdk/loops/%.lock,build/clients/%/.installed,$(wildcard tests/sdk/loops/*.lock))
+INSTALL = $(BIN)/python packaging/install.py
+# Frameworks that agents are made with. They have environments of their own, because they agree
+# neither with each other nor with us on what they need.
+FRAMEWORKS := $(patsubst tests/sdk/loops/%.lock,build/clients/%/.installed,$(wildcard tests/sdk/loops/*.lock))
 NODE_CLIENTS := tests/sdk/node/node_modules/.package-lock.json
 
 comma := ,
@@ -37,6 +38,9 @@ DEV_EXTRAS = [dev$(if $(BACKEND),$(comma)$(BACKEND))]
 
 # Folders of scripts, where there are any.
 SCRIPTS = $(foreach folder,bench examples,$(if $(wildcard $(folder)/*.py),$(folder)))
+# All at once: what is ours by links under the name that it is imported by, and all other tests.
+TYPED = tests/typing/headrace packaging $(filter-out tests/typing tests/__pycache__,\
+	$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/*.py)
 # The async rules have nothing to say on files without any of it, and are slow to find that out.
 with_async = $(shell grep -rlE 'async|trio' --include='*.py' $(1))
 # 102 is left out: it does not know our bounded_cleanup; tests/test_layers.py has a rule that does.
@@ -46,15 +50,21 @@ ASYNC_SOURCE_RULES := ASYNC111,ASYNC113,ASYNC900
 # For the kernel alone: handlers above it are async because their callers are.
 ASYNC_KERNEL_RULES := ASYNC910
 
-.PHONY: help venv test check lint types async format serve bench explore stories soak mutants slow clients browser lock clean
+# Else each of the processes compiles all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help venv test tests check lint types async format serve bench explore stories soak mutants slow agents clients browser model lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-# Half of the checks is waiting for downloads, so they share the cores. Files of tests keep their order,
-# in which those that take long come early: by their numbers of tests they would come last.
-test: $(DEV)  ## everything that a change must pass: check, then the tests
-	@$(MAKE) --no-print-directory -j 4 check clients browser
+# Checks and tests share the cores: each of them waits a part of its time, for a server or a download.
+test: $(DEV)  ## everything that a change must pass: checks and tests
+	@$(MAKE) --no-print-directory -j 4 tests check
+
+# Files keep their order, in which those that take long come early: by their numbers of tests they
+# would come last.
+tests: $(DEV) clients browser model
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
@@ -64,8 +74,7 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 
 types: $(DEV)
-	$(BIN)/mypy -p headrace
-	$(BIN)/mypy --exclude '^tests/typing/' tests $(SCRIPTS)
+	$(BIN)/mypy $(TYPED) $(SCRIPTS)
 
 async: $(DEV)
 	@echo "flake8-async on runtime, actors, http, tests, scripts"
@@ -96,10 +105,17 @@ soak: $(DEV)  ## real clients, faults and drops for MINUTES=5; fails if anything
 mutants: $(DEV)  ## put faults into a copy of the tree, and see that tests notice each
 	PYTHONPATH=bench $(BIN)/python -m mutation --report build/mutants.md $(ARGS)
 
-slow: $(DEV)  ## the tests that take too long for `make test`
+slow: $(DEV) $(FRAMEWORKS)  ## the tests that take too long for `make test`, and agents
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
 
-clients: $(CLIENTS) $(NODE_CLIENTS)  ## install the clients that tests try the server with
+agents: $(DEV) $(FRAMEWORKS)  ## a loop of an agent through each framework that people use
+	$(BIN)/pytest -m slow tests/sdk/test_agents.py $(ARGS)
+
+clients: $(NODE_CLIENTS)  ## install the Node clients that tests try the server with
+
+# Before the tests, or the first that need it wait for it.
+model: $(DEV)
+	@$(BIN)/headrace pull >/dev/null
 
 # Debian's, which has its driver beside it.
 browser:  ## install the browser that tests try the web page with
@@ -134,20 +150,19 @@ $(BIN)/python:
 
 $(RUN): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing headrace into $(VENV) (a minute or two the first time)"
-	$(INSTALL) -e '.$(RUN_EXTRAS)'
+	$(INSTALL) $(BIN)/python -c requirements.lock -e '.$(RUN_EXTRAS)'
 	@touch $@
 
 $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing headrace and its tools into $(VENV) (a minute or two the first time)"
-	$(INSTALL) -e '.$(DEV_EXTRAS)'
+	$(INSTALL) $(BIN)/python -c requirements.lock -e '.$(DEV_EXTRAS)'
 	@touch $(RUN) $@
 
 # A lock file is the `pip freeze` of an environment that has the newest of what it is named for.
-build/clients/%/.installed: tests/sdk/loops/%.lock | $(BIN)/python
-	@echo "installing clients into $(@D)"
+build/clients/%/.installed: tests/sdk/loops/%.lock | $(DEV)
+	@echo "installing frameworks into $(@D)"
 	rm -rf $(@D) && $(BIN)/python -m venv --without-pip $(@D)
-	$(BIN)/python -m pip --python $(@D)/bin/python install --disable-pip-version-check --quiet \
-		--no-deps --no-compile -r $<
+	$(INSTALL) $(@D)/bin/python --no-deps -r $<
 	@touch $@
 
 $(NODE_CLIENTS): tests/sdk/node/package-lock.json

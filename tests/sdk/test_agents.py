@@ -32,8 +32,8 @@ LOOPS = {
 }
 RUN_SECONDS = 280
 
-# The first loop waits for all of them.
-pytestmark = pytest.mark.timeout(300)
+# The first loop waits for all of them. `make agents` runs them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # Nothing may be looked up or reported elsewhere.
 QUIET = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false"}
 
@@ -45,7 +45,7 @@ def python_of(loop: str) -> Path:
 @pytest.fixture(scope="module")
 def installed() -> None:
     if not all(python_of(loop).exists() for loop in LOOPS):
-        pytest.skip("the frameworks are not installed: `make clients` does it")
+        pytest.skip("the frameworks are not installed: `make agents` does it")
 
 
 @pytest.fixture(scope="module")
