@@ -215,6 +215,7 @@ def test_what_coding_agents_send_is_taken_as_it_is_o1(served: Serving, path: Pat
     counted = posted(served, body, "/v1/messages/count_tokens?beta=true")
     assert counted.json()["input_tokens"] > 0
     # An older agent asks in the same shape: reading its prompts takes seconds and shows no more.
+    # `test_bodies.py` has them answered by a scripted model.
     if "count-tokens" in path.stem or "claude-code-1" in path.stem:
         return
     capped = body | {"max_tokens": 4}
