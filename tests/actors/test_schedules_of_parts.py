@@ -8,7 +8,7 @@ from headrace.runtime.testing import Scenario, explore
 from headrace.runtime.testing.scenarios import PARTS
 
 pytestmark = pytest.mark.explore
-SHARE = 35
+SHARE = 43
 
 
 @pytest.mark.parametrize("scenario", PARTS, ids=lambda s: s.__name__)

@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import GenerationMode
 from trio.testing import MockClock
 
 from headrace.http.app import create_app
@@ -19,11 +17,14 @@ from headrace.runtime.testing.scene import open_scene
 from headrace.runtime.testing.verdicts import complaint
 
 PATHS = ("/v1/chat/completions", "/v1/completions")
-EXAMPLES = 25
+EXAMPLES = 12
 
 
-def drawn(path: str, mode: GenerationMode) -> list[bytes]:
+def drawn(path: str, mode: str) -> list[bytes]:
     """Bodies for a route. What is wrong with one is seen without making it smaller."""
+    # Seconds, which every process would take that only collects the tests.
+    import schemathesis
+
     schema = schemathesis.openapi.from_dict(document("0"))
     found = list[bytes]()
 
@@ -33,7 +34,7 @@ def drawn(path: str, mode: GenerationMode) -> list[bytes]:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=schema[path]["POST"].as_strategy(generation_mode=mode))
+    @given(case=schema[path]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode(mode)))
     def draw(case: Any) -> None:
         found.append(json.dumps(case.body, default=lambda _: None).encode())
 
@@ -41,10 +42,10 @@ def drawn(path: str, mode: GenerationMode) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("path", PATHS)
 async def test_every_body_gets_a_typed_answer_i1(
-    autojump_clock: MockClock, path: str, mode: GenerationMode
+    autojump_clock: MockClock, path: str, mode: str
 ) -> None:
     async with open_scene(terse()) as scene:
         app = create_app(scene.runtime)
