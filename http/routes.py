@@ -11,13 +11,13 @@ from quart import Response
 from headrace.actors import machine
 from headrace.actors.provision import memory_bytes
 from headrace.http import anthropic, fit, models, operations
+from headrace.http.described import described
 from headrace.http.exchange import Exchange
 from headrace.http.generate import generate
 from headrace.http.identity import is_loopback
 from headrace.http.metrics import CONTENT_TYPE
 from headrace.http.wire import openai_chat, openai_completions
 from headrace.http.wire.anthropic_models import model_object
-from headrace.http.wire.openapi import document
 from headrace.runtime.errors import Code, RequestError
 
 TRACE_EVENTS = 500
@@ -118,7 +118,7 @@ def trace(exchange: Exchange) -> Response:
 
 
 def openapi(exchange: Exchange) -> Response:
-    return exchange.json(document(operations.VERSION))
+    return exchange.json(described(operations.VERSION))
 
 
 def about(exchange: Exchange) -> Response:

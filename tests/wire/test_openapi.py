@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.http.app import ROUTES
+from headrace.http.described import described
 from headrace.http.wire import (
     anthropic_messages,
     decisions,
@@ -24,7 +26,6 @@ from headrace.http.wire import (
 from headrace.http.wire.asking import Asked, Stamp
 from headrace.http.wire.decided import DecisionRules
 from headrace.http.wire.openai_responses import Known
-from headrace.http.wire.openapi import document
 from headrace.runtime.contracts import Accepted, Event, Finished, Usage
 from headrace.runtime.errors import Code, ErrorInfo, RequestError
 from headrace.runtime.readings import Decided, Embedded
@@ -32,10 +33,12 @@ from headrace.runtime.testing.runs import runs
 from headrace.runtime.testing.wires import complete
 
 STAMP = Stamp("req_1", "1", seed=7, created=1760000000, most_choices=2**31)
-DOCUMENT = document("1.0")
+DOCUMENT = described("1.0")
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 CHAT, COMPLETION = SCHEMAS["ChatRequest"], SCHEMAS["CompletionRequest"]
 EMBEDDING = SCHEMAS["EmbeddingRequest"]
+# How a description writes what is `<name>` in a route.
+BRACES = str.maketrans("<>", "{}")
 # What a schema cannot say: fields that exclude each other, and media that no model here takes.
 BEYOND_A_SCHEMA = {
     Code.ADAPTER_NOT_FOUND,
@@ -99,11 +102,23 @@ def test_every_schema_is_one(name: str) -> None:
 
 
 def test_every_path_is_served_and_every_reference_leads_somewhere() -> None:
-    served = {route.path for route in ROUTES if route.method == "POST"}
+    served = {(route.method, route.path.translate(BRACES)) for route in ROUTES}
     for path, methods in DOCUMENT["paths"].items():
-        assert path in served
-        content = methods["post"]["requestBody"]["content"]["application/json"]
-        assert content["schema"]["$ref"].rpartition("/")[2] in SCHEMAS
+        for method in methods:
+            assert (method.upper(), path) in served
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)))
+    assert "SynthesizeConfig" in references
+    assert references <= SCHEMAS.keys()
+
+
+def test_notes_the_live_view_and_the_page_are_described() -> None:
+    assert {"/v1/memory/synthesize", "/live", "/page/{name}"} <= DOCUMENT["paths"].keys()
+    validator = jsonschema.Draft202012Validator(
+        {"$ref": "#/components/schemas/SynthesizeConfig", "components": DOCUMENT["components"]}
+    )
+    said = {"role": "user", "content": "Hi"}
+    assert validator.is_valid({"folder": "notes", "messages": [said]})
+    assert not validator.is_valid({"messages": [said]})
 
 
 @pytest.mark.parametrize(
