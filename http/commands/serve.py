@@ -1,4 +1,7 @@
-"""`headrace serve`: fetch what is missing, then listen until a signal."""
+"""`headrace serve`: fetch what is missing, and serve until a signal.
+
+Where nothing is missing it listens before it imports the server, which takes most of a start.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +21,7 @@ import click
 
 from headrace.http.commands.completing import models
 from headrace.http.options import resolved, setting_options
+from headrace.http.sockets import Sockets, bound, listen_at
 from headrace.runtime.errors import RequestError, SettingError
 
 if TYPE_CHECKING:
@@ -46,23 +50,32 @@ def serve(source: str | None, config_file: Path | None, **arguments: Any) -> Non
     """
     arguments |= {"model": source} if source else {}
     settings = resolved(config_file, arguments).settings
+    with _failures_told(), ExitStack() as stack:
+        with _told_where(settings):
+            sockets = stack.enter_context(bound(settings.host, settings.port))
+        _prepare(settings, sockets)
+        _serve(settings, sockets)
+
+
+def _prepare(settings: Settings, sockets: Sockets) -> None:
+    """Import the server while clients may connect already, and find what would stop a start: that
+    is better told before a model is fetched."""
+    from headrace.actors.library import are_here
+    from headrace.http.keys import keys_of
+
+    keys_of(settings)
+    # A fetch may take long, and who connects would wait for all of it without a word.
+    if are_here(settings, os.environ):
+        with _told_where(settings):
+            listen_at(sockets)
     with kept_for_good():
         import headrace.http.serve  # noqa: F401
-        from headrace.http.keys import keys_of
         from headrace.http.logs import configure
-        from headrace.http.opening import for_a_server
         from headrace.http.telemetry import check_telemetry
         from headrace.http.tls import tls_context
-
-    try:
-        # What would stop the start is better told before a model is fetched.
-        keys_of(settings)
-        tls_context(settings)
-        check_telemetry(settings)
-    except SettingError as error:
-        raise click.UsageError(str(error)) from None
+    tls_context(settings)
+    check_telemetry(settings)
     configure(settings.log_level, as_json=settings.log_json)
-    _serve(for_a_server(settings))
 
 
 class Termination:
@@ -78,10 +91,13 @@ class Termination:
             sys.exit(128 + number)
 
 
-def listen(settings: Settings, provision: Provision, termination: Termination) -> None:
+def serve_at(
+    sockets: Sockets, settings: Settings, provision: Provision, termination: Termination
+) -> None:
     """Serve until a signal, findable by other commands."""
     import trio
 
+    from headrace.http.opening import for_a_server
     from headrace.http.run_file import announced
     from headrace.http.serve import serve_until_signal
 
@@ -91,7 +107,8 @@ def listen(settings: Settings, provision: Provision, termination: Termination) -
             yield
         termination.expected = True
 
-    trio.run(partial(serve_until_signal, settings, provision, announce=announce))
+    run = partial(serve_until_signal, sockets=sockets, announce=announce)
+    trio.run(run, for_a_server(settings), provision)
 
 
 @contextmanager
@@ -106,24 +123,40 @@ def kept_for_good() -> Iterator[None]:
         gc.enable()
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: Settings, sockets: Sockets) -> None:
     from rich.console import Console
 
     from headrace.actors.library import shown_progress
     from headrace.actors.provision import provide
 
     termination = Termination()
+    with shown_progress(Console(stderr=True), logger.info) as report:
+        provision = provide(settings, os.environ, report)
+    with _told_where(settings):
+        listen_at(sockets)
+    serve_at(sockets, settings, provision, termination)
+
+
+@contextmanager
+def _told_where(settings: Settings) -> Iterator[None]:
     try:
-        with shown_progress(Console(stderr=True), logger.info) as report:
-            provision = provide(settings, os.environ, report)
-        listen(settings, provision, termination)
-    except RequestError as error:
-        raise click.ClickException(error.info.message) from None
-    except BaseExceptionGroup as group:
-        cause = _only_cause(group)
-        if isinstance(cause, OSError):
-            where = f"{settings.host} port {settings.port}"
-            raise click.ClickException(f"cannot listen on {where}: {cause.strerror}") from None
+        yield
+    except OSError as error:
+        where = f"{settings.host} port {settings.port}"
+        raise click.ClickException(f"cannot listen on {where}: {error.strerror}") from None
+
+
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    """What stops a start is told in a line, not by a traceback."""
+    try:
+        yield
+    except Exception as error:
+        match _only_cause(error):
+            case SettingError() as cause:
+                raise click.UsageError(str(cause)) from None
+            case RequestError(info=info):
+                raise click.ClickException(info.message) from None
         raise
 
 

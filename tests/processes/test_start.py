@@ -1,4 +1,4 @@
-"""The command itself, from its start on: what the parent of workers never imports."""
+"""The command itself, from its start on: when it listens, and what it never imports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,19 @@ import sys
 from headrace.http.cli import main
 main(["serve", *sys.argv[1:]], standalone_mode=False)
 print("imported:", *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+# It says where it listens, and imports nothing more until it is told to.
+HELD = """
+import sys
+from headrace.http.cli import main
+command = sys.modules["headrace.http.commands.serve"]
+listen_at = command.listen_at
+def held(sockets):
+    listen_at(sockets)
+    print("trio" in sys.modules, sockets[0].getsockname()[1], flush=True)
+    sys.stdin.readline()
+command.listen_at = held
+main(["serve", *sys.argv[1:]])
 """
 # What computes, and what only fetches or answers by grammar. The model's process has all of it.
 NEVER = {
@@ -50,17 +65,34 @@ async def asked(port: int, data: bytes) -> Reply:
         return Reply.of(await caller.read_to_end())
 
 
+@asynccontextmanager
+async def program(code: str, *arguments: str, home: Path) -> AsyncIterator[trio.Process]:
+    places = {"HEADRACE_HOME": str(home), "HF_HOME": str(home / "hub")}
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-c", code, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | places,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            assert pipe is not None
+            await trio.aclose_forcefully(pipe)
+
+
 async def test_the_parent_of_workers_imports_nothing_that_computes(
     hollow: Path, tmp_path: Path
 ) -> None:
-    places = {"HEADRACE_HOME": str(tmp_path / "home"), "HF_HOME": str(tmp_path / "hub")}
-    command = [sys.executable, "-c", COMMAND, str(hollow), "--port", "0"]
-    process = await trio.lowlevel.open_process(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | places
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
+    async with program(COMMAND, str(hollow), "--port", "0", home=tmp_path / "home") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         said = b""
         with trio.fail_after(START_SECONDS):
             while (match := re.search(rb"listening on http://127.0.0.1:(\d+)", said)) is None:
@@ -80,10 +112,47 @@ async def test_the_parent_of_workers_imports_nothing_that_computes(
         assert imported[0] == "imported:"
         assert {"headrace", "quart", "trio"} <= set(imported)
         assert not NEVER & set(imported)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-        await trio.aclose_forcefully(process.stdout)
-        await trio.aclose_forcefully(process.stderr)
+
+
+async def test_who_connects_before_the_server_is_there_gets_an_answer(
+    hollow: Path, tmp_path: Path
+) -> None:
+    async with held(hollow, tmp_path) as (process, port):
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            caller = Caller(stream)
+            await caller.send(http("GET", "/health"))
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            with trio.fail_after(START_SECONDS):
+                assert Reply.of(await caller.read_to_end()).status == 200
+        process.send_signal(signal.SIGTERM)
+        with trio.fail_after(20):
+            assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)]
+)
+async def test_a_signal_before_the_server_is_there_ends_it_at_once(
+    hollow: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    async with held(hollow, tmp_path) as (process, port):
+        process.send_signal(number)
+        with trio.fail_after(20):
+            assert await process.wait() == code
+        with pytest.raises(OSError, match="all attempts to connect"):
+            await trio.open_tcp_stream("127.0.0.1", port)
+
+
+@asynccontextmanager
+async def held(model: Path, home: Path) -> AsyncIterator[tuple[trio.Process, int]]:
+    """A server that listens already, and is not imported yet; and its port."""
+    async with program(HELD, str(model), "--port", "0", home=home / "home") as process:
+        assert process.stdout is not None
+        said = b""
+        with trio.fail_after(START_SECONDS):
+            while not said.endswith(b"\n"):
+                said += await process.stdout.receive_some() or b"\n"
+        imported, port = said.split()
+        assert imported == b"False"
+        yield process, int(port)

@@ -21,8 +21,8 @@ from headrace.actors.provision import Provision
 from headrace.http.cli import main
 from headrace.http.options import given, setting_options
 from headrace.runtime.config import options
+from headrace.runtime.errors import Code, RequestError
 from headrace.runtime.settings import Settings
-from headrace.runtime.testing import ScriptedLoader
 
 
 def run(*arguments: str) -> Result:
@@ -147,12 +147,39 @@ def test_the_options_fit_the_settings() -> None:
     assert read("--port", "0")["port"] == Settings(port=0).port
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted = Provision((), ScriptedLoader(), 0)
-    monkeypatch.setattr(provision, "provide", lambda *_: scripted)
+def test_a_port_that_is_taken_is_told_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         result = run("serve", "--port", port)
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_certificate_that_is_missing_gives_the_port_back(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    missing = ("--tls-certificate", str(tmp_path / "none"), "--tls-key", str(tmp_path / "none"))
+    result = run("serve", "--port", str(port), "--home", str(tmp_path), *missing)
+    assert result.exit_code == 2
+    assert "tls_certificate" in result.output
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_nobody_can_connect_while_a_model_is_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refused: list[int] = []
+
+    def fetch(settings: Settings, *_: Any) -> Provision:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((settings.host, settings.port))
+        refused.append(settings.port)
+        raise RequestError(Code.LOAD_FAILED, "it cannot be fetched")
+
+    monkeypatch.setattr(provision, "provide", fetch)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = run("serve", "owner/not-here", "--port", str(port), "--home", str(tmp_path))
+    assert (result.exit_code, refused) == (1, [port])
+    assert "it cannot be fetched" in result.output
