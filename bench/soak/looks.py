@@ -71,6 +71,11 @@ class Looks:
         workers = self.last.engine["workers"] if self.last is not None else []
         return {worker["id"]: worker["pid"] for worker in workers if worker["pid"]}
 
+    def ready(self, pid: int) -> bool:
+        """Whether this worker was seen to answer; one that starts or loads may be silent longer."""
+        workers = self.last.engine["workers"] if self.last is not None else []
+        return any(worker["pid"] == pid and worker["state"] == "ready" for worker in workers)
+
     async def load(self, model: str) -> None:
         await self._order(f"/admin/models/{model}/load", {})
 

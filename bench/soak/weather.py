@@ -16,12 +16,16 @@ from soak.book import Book
 from soak.looks import Looks
 from soak.processes import children
 
+from headrace.actors.patience import Patience
+
 Deed: TypeAlias = Callable[[], Awaitable[None]]
 
 # A worker that stood still comes back to what it was told meanwhile.
 STOP_SECONDS = (0.2, 2.0)
 SPELL_SECONDS = (4.0, 12.0)
 CALM_SECONDS = (2.0, 8.0)
+# Before it is ready, a worker may be silent for so long: it reads weights.
+LOAD_SECONDS = Patience().start_seconds
 # What follows upon a fault belongs to it.
 AFTERMATH_SECONDS = 5.0
 
@@ -115,9 +119,10 @@ class Weather:
 
         async def stand_still() -> None:
             if pid := await self._signal(signal.SIGSTOP):
-                await trio.sleep(self.frozen_seconds)
+                longest = self.frozen_seconds + (0 if self.looks.ready(pid) else LOAD_SECONDS)
+                await trio.sleep(longest)
                 if pid in await children(self.server_pid):
-                    self.book.violate(f"a frozen worker lived on for {self.frozen_seconds:.0f} s")
+                    self.book.violate(f"a frozen worker lived on for {longest:.0f} s")
                     os.kill(pid, signal.SIGCONT)
 
         await self._disturbing(stand_still)
