@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.actors.provision import Provision
 from headrace.actors.spec import ModelSpec
-from headrace.http.commands.serve import Termination, listen
+from headrace.http.commands.serve import Termination, serve_at
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing.device import ScriptedDevice
 from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
@@ -52,7 +52,7 @@ def main(home: Path, keys: tuple[str, ...]) -> None:
     loader = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
     settings = Settings(port=0, home=home, api_keys=keys, shutdown_timeout_s=DRAIN_SECONDS)
     provision = Provision((ModelSpec(model.id, model.id, 1),), loader, BUDGET_BYTES)
-    listen(settings, provision, Termination())
+    serve_at((), settings, provision, Termination())
 
 
 if __name__ == "__main__":
