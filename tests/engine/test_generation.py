@@ -80,7 +80,7 @@ def test_a_row_of_5_and_one_of_200_tokens_share_a_batch_f6(
     assert not [name for name in attrs.fields_dict(Settings) if "kv" in name or "bits" in name]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_any_history_of_joins_and_leaves(
     model: Any, seed: int, take: Callable[..., Any], alone: Any
 ) -> None:
