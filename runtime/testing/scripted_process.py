@@ -50,7 +50,9 @@ def main(home: Path, keys: tuple[str, ...]) -> None:
     model = ScriptedModel(scripts=scripts, load_seconds=0)
     # A step takes real time, as nothing else waits for it.
     loader = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
-    settings = Settings(port=0, home=home, api_keys=keys, shutdown_timeout_s=DRAIN_SECONDS)
+    settings = Settings(
+        port=0, home=home, api_keys=keys, in_process=True, shutdown_timeout_s=DRAIN_SECONDS
+    )
     provision = Provision((ModelSpec(model.id, model.id, 1),), loader, BUDGET_BYTES)
     serve_at((), settings, provision, Termination())
 
