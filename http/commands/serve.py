@@ -86,6 +86,10 @@ class Termination:
         self.expected = False
         signal.signal(signal.SIGTERM, self._end)
 
+    def ignore(self) -> None:
+        """While the interpreter ends: it takes its own handlers back, and would die of another."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
     def _end(self, number: int, frame: FrameType | None) -> None:
         if not self.expected:
             sys.exit(128 + number)
@@ -109,6 +113,7 @@ def serve_at(
 
     run = partial(serve_until_signal, sockets=sockets, announce=announce)
     trio.run(run, for_a_server(settings), provision)
+    termination.ignore()
 
 
 @contextmanager
