@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Two models that are used at once, against one of them with the same load.
+
+    python bench/two_at_once.py                              about 3 minutes
+
+The second model is the default one under another name, so that its work is the same. So many
+clients ask the one model, or half of them each; rounds alternate and change who goes first. What
+counts is the median of the ratios of tokens per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import trio
+from _second import default_folder
+from mixed import closed_loop
+from served import Served, served, verdict
+
+LEAST_RATIO = 0.95
+SECOND = "the-other-model"
+
+
+def same_again(folder: Path, parent: Path) -> Path:
+    """A folder of another name with the same files."""
+    second = parent / SECOND
+    second.mkdir()
+    for file in folder.iterdir():
+        os.symlink(file.resolve(), second / file.name)
+    return second
+
+
+def compared(server: Served, first: str, options: argparse.Namespace) -> float:
+    def of_one(number: int) -> dict[str, Any]:
+        return {"model": first}
+
+    def of_both(number: int) -> dict[str, Any]:
+        return {"model": first if number % 2 else SECOND}
+
+    kinds, ratios = {"both": of_both, "one": of_one}, []
+    for turn in range(options.rounds):
+        rates = {
+            name: trio.run(closed_loop, server.port, kinds[name], 2 * turn + at, options)
+            for at, name in enumerate(sorted(kinds, reverse=turn % 2 == 1))
+        }
+        ratios.append(rates["both"] / rates["one"])
+        print(f"one {rates['one']:7.1f} t/s   both {rates['both']:7.1f} t/s", flush=True)
+    print(f"both over one: {statistics.median(ratios):.3f} {min(ratios):.3f}..{max(ratios):.3f}")
+    return statistics.median(ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--width", type=int, default=8, help="clients in all")
+    parser.add_argument("--max-tokens", type=int, default=40)
+    options = parser.parse_args()
+    first = default_folder()
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as parent:
+        second = same_again(first, Path(parent))
+        with served(str(first), "--models", str(second)) as server:
+            ratio = compared(server, first.name, options)
+    verdict({f"two models reach {LEAST_RATIO} of one": ratio >= LEAST_RATIO})
+
+
+if __name__ == "__main__":
+    main()
