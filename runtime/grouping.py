@@ -12,7 +12,7 @@ from collections.abc import Sequence
 MOST_ROWS = 16
 # Tokens of context that may be copied for all rows of a pass together.
 COPIED_TOKENS = 16_384
-# Of all rows of a pass together, from the end of the shortest on: logits are computed for these.
+# Of all rows of a pass together, from the end of the shortest on: what is padded is less.
 TAIL_TOKENS = 64
 
 

@@ -59,11 +59,6 @@ def branched(context: Cache) -> list[BranchKVCache]:
     return [BranchKVCache(layer) for layer in context]
 
 
-def own_arrays(branches: list[BranchKVCache]) -> list[mx.array]:
-    """What the rows have of their own, to be evaluated."""
-    return [array for layer in branches for array in (layer.keys, layer.values)]
-
-
 def _behind(before: mx.array | None, more: mx.array) -> mx.array:
     """One behind the other; a single row stands for all."""
     if before is None:

@@ -14,9 +14,10 @@ import mlx.core as mx
 import numpy as np
 
 from headrace.actors.engine import forward, kv
-from headrace.actors.engine.branches import branched, can_branch, own_arrays
+from headrace.actors.engine.backbone import logits_at
+from headrace.actors.engine.branches import branched, can_branch
 from headrace.actors.engine.kv import Cache
-from headrace.runtime.grouping import TAIL_TOKENS, first_group
+from headrace.runtime.grouping import first_group
 from headrace.runtime.ports import Continuation, RowSpec
 
 # A continuation and its place among those that were asked for.
@@ -111,12 +112,7 @@ def _tokens(group: Sequence[Asked]) -> int:
 def _label_logits(
     model: Any, cache: Cache, tokens: Sequence[int], labels: Sequence[int]
 ) -> LabelLogits:
-    # The head is as wide as the vocabulary and computes every token of a pass, though one is looked
-    # at. A longer pass is divided; below, reading the weights twice would cost more.
-    if len(tokens) > TAIL_TOKENS:
-        forward.advance(model, cache, tokens[:-TAIL_TOKENS])
-        tokens = tokens[-TAIL_TOKENS:]
-    logits = model(mx.array([tokens]), cache=cache)[0, -1].astype(mx.float32)
+    logits = logits_at(model, mx.array([tokens]), cache, [len(tokens) - 1])[0]
     read = logits[mx.array(list(labels))]
     mx.eval(read, kv.arrays(cache))
     return tuple(np.asarray(read).tolist())
@@ -126,16 +122,8 @@ def _logits_together(model: Any, context: Cache, rows: Sequence[Continuation]) -
     """The same for rows of nearly one length, the shortest first."""
     longest = len(rows[-1].tokens)
     tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
-    cache = branched(context)
-    # All that comes before the first token behind which anything is read.
-    head = len(rows[0].tokens) - 1 if len(rows) * longest > TAIL_TOKENS else 0
-    if head:
-        model(tokens[:, :head], cache=cache)
-        mx.eval(own_arrays(cache))
-    logits = model(tokens[:, head:], cache=cache)
-    read = [
-        logits[index, len(row.tokens) - 1 - head][mx.array(list(row.labels))].astype(mx.float32)
-        for index, row in enumerate(rows)
-    ]
+    places = [len(row.tokens) - 1 for row in rows]
+    logits = logits_at(model, tokens, branched(context), places)
+    read = [logits[index, mx.array(list(row.labels))] for index, row in enumerate(rows)]
     mx.eval(read)
     return [tuple(np.asarray(one).tolist()) for one in read]

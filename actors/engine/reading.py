@@ -12,6 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from headrace.actors.engine import kv
+from headrace.actors.engine.backbone import backbone
 from headrace.actors.engine.continuing import Continuations
 from headrace.actors.engine.kv import Cache
 from headrace.actors.engine.pooling import finished, pooled
@@ -80,17 +81,6 @@ def pool_together(model: Any, rows: Sequence[PooledRow]) -> list[RowRead]:
     for row in rows:
         row.computed = len(row.spec.tokens)
     return [RowRead(row.spec.row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
-
-
-def backbone(model: Any) -> Any:
-    """The part that gives hidden states, after the last norm. Raises ValueError where a model
-    keeps it in a place of its own."""
-    if hasattr(model, "language_model"):
-        return backbone(model.language_model)
-    found = getattr(model, "model", None)
-    if not callable(found):
-        raise ValueError("this kind of model shows no hidden states")
-    return found
 
 
 class Readings:
