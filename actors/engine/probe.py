@@ -39,18 +39,25 @@ def sharing(model: Any, vocab_size: int) -> Sharing:
     rows: Rows = tuple(
         [token % vocab_size for token in tokens] for tokens in (range(1, 3), range(3, 8))
     )
-    alone = mx.concatenate([_last_logits(model, _computed(model, row), [row]) for row in rows])
-    mx.eval(alone)
+    caches = [_computed(model, row) for row in rows]
+    # Joining copies them, so each can go on by itself after it.
+    joined = _tried(model, rows, lambda: caches)
+    last = zip(caches, rows, strict=True)
+    alone = mx.concatenate([_last_logits(model, cache, [row]) for cache, row in last])
+    if not _agree(joined, alone):
+        return Sharing(decode=False, prompts=False)
+    together = _tried(model, rows, lambda: _computed_together(model, rows))
+    return Sharing(decode=True, prompts=_agree(together, alone))
 
-    def agrees(prefixes: Callable[[Any, Rows], list[Cache]]) -> bool:
-        try:
-            cache = kv.joined(prefixes(model, rows))
-            return _close(_last_logits(model, cache, rows), alone)
-        except Exception:
-            return False
 
-    decode = agrees(lambda model, rows: [_computed(model, row) for row in rows])
-    return Sharing(decode=decode, prompts=decode and agrees(_computed_together))
+def _tried(model: Any, rows: Rows, prefixes: Callable[[], list[Cache]]) -> mx.array | None:
+    """The rows' logits in one pass; None where the model or its caches cannot do it."""
+    try:
+        logits = _last_logits(model, kv.joined(prefixes()), rows)
+        mx.eval(logits)
+    except Exception:
+        return None
+    return logits
 
 
 def _computed(model: Any, row: Sequence[int]) -> Cache:
@@ -69,6 +76,8 @@ def _last_logits(model: Any, cache: Cache, rows: Sequence[Sequence[int]]) -> mx.
     return forward.next_logits(model, cache, mx.array([row[-1] for row in rows]))
 
 
-def _close(together: mx.array, alone: mx.array) -> bool:
+def _agree(together: mx.array | None, alone: mx.array) -> bool:
+    if together is None:
+        return False
     error, scale = mx.abs(together - alone).max(), mx.abs(alone[0] - alone[1]).max()
     return bool((error <= _TOLERANCE * scale).item())
