@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 
 from headrace.actors.database import MEMORY, Schema, change, open_database
@@ -19,7 +20,7 @@ DATABASE = "jobs.sqlite3"
 MOST_KEPT = 1000
 
 SCHEMA = Schema(
-    version=1,
+    version=2,
     text=f"""
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -27,13 +28,15 @@ CREATE TABLE jobs (
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
     ended INTEGER NOT NULL,
-    row BLOB NOT NULL
+    row BLOB NOT NULL,
+    config BLOB NOT NULL
 );
 CREATE INDEX jobs_by_kind ON jobs (kind, number);
 {FILES}
 """,
 )
-COLUMNS = "id, kind, status, ended, row"
+# What a job is to do may be long, and is written once.
+COLUMNS = "id, kind, status, ended, row, config"
 
 
 class JobStore:
@@ -65,7 +68,8 @@ class JobStore:
         """A new job. Raises `sqlite3.Error`, as all that change something."""
         with change(self._database):
             self._database.execute(
-                f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?)", _columns(job)
+                f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
+                (*_columns(job), msgspec.json.encode(job.config)),
             )
             forgotten = self._over_the_bound()
             self._database.executemany("DELETE FROM jobs WHERE id = ?", forgotten)
@@ -73,7 +77,7 @@ class JobStore:
             self.folders.remove(name)
 
     def put(self, job: Job) -> None:
-        """The new state of a job that is there."""
+        """The new state of a job that is there; what it is to do stays."""
         with change(self._database):
             self._database.execute(
                 "UPDATE jobs SET kind = ?2, status = ?3, ended = ?4, row = ?5 WHERE id = ?1",
@@ -101,19 +105,21 @@ class JobStore:
             self.put(job)
 
     def get(self, name: str) -> Job | None:
-        found = self._database.execute("SELECT row FROM jobs WHERE id = ?", (name,)).fetchone()
-        return None if found is None else _job(found[0])
+        found = self._database.execute(
+            "SELECT row, config FROM jobs WHERE id = ?", (name,)
+        ).fetchone()
+        return None if found is None else _job(*found)
 
     def newest(self, limit: int, kind: str | None = None, before: str | None = None) -> list[Job]:
         """The newest first; of one kind, and only those older than `before`, where these are
         given."""
         rows = self._database.execute(
-            "SELECT row FROM jobs WHERE (?1 IS NULL OR kind = ?1)"
+            "SELECT row, config FROM jobs WHERE (?1 IS NULL OR kind = ?1)"
             " AND (?2 IS NULL OR number < (SELECT number FROM jobs WHERE id = ?2))"
             " ORDER BY number DESC LIMIT ?3",
             (kind, before, limit),
         )
-        return [_job(row) for (row,) in rows]
+        return [_job(*columns) for columns in rows]
 
     def read(self, name: str, spot: Spot) -> tuple[list[bytes], Spot]:
         return self.folders.read(name, spot)
@@ -123,9 +129,9 @@ class JobStore:
         self.folders.close()
 
     def _bury(self, now: int) -> None:
-        left = self._database.execute("SELECT row FROM jobs WHERE NOT ended").fetchall()
-        for (row,) in left:
-            job = _job(row).left_behind(now)
+        left = self._database.execute("SELECT row, config FROM jobs WHERE NOT ended").fetchall()
+        for columns in left:
+            job = _job(*columns).left_behind(now)
             self.folders.tidy(job.id)
             self.put(job)
         self.zombies = len(left)
@@ -138,8 +144,10 @@ class JobStore:
 
 
 def _columns(job: Job) -> tuple[Any, ...]:
-    return job.id, job.kind, job.status, job.ended, msgspec.json.encode(job)
+    row = msgspec.json.encode(attrs.evolve(job, config={}))
+    return job.id, job.kind, job.status, job.ended, row
 
 
-def _job(row: bytes) -> Job:
-    return msgspec.json.decode(row, type=Job)
+def _job(row: bytes, config: bytes) -> Job:
+    job = msgspec.json.decode(row, type=Job)
+    return attrs.evolve(job, config=msgspec.json.decode(config))
