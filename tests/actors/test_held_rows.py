@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema
-import pytest
 import trio
 
 from headrace.actors.runtime import Runtime, open_runtime
@@ -40,15 +38,10 @@ CITY = {
 }
 
 
-@pytest.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with open_runtime(Settings(in_process=True)) as opened:
-        yield opened
-
-
 async def ask(runtime: Runtime, seed: int, **fields: Any) -> list[Event]:
     prompt = Prompt(messages=(Message("user", "Tell me about Paris."),))
-    request = InferenceRequest("r", None, prompt, Sampling(seed=seed), max_tokens=70, **fields)
+    fields = {"max_tokens": 70} | fields
+    request = InferenceRequest("r", None, prompt, Sampling(seed=seed), **fields)
     async with runtime.request(request) as generation:
         return [event async for event in generation]
 
@@ -57,42 +50,47 @@ def text(events: list[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, Delta))
 
 
-async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5(runtime: Runtime) -> None:
-    forms: list[Constraint | None] = [
-        Constraint("json_schema", CITY),
-        None,
-        Constraint("regex", "[a-f]{4,8}"),
-        Constraint("choice", ("ďábel 👩‍👩‍👧 日本",)),
-    ]
-    answers: dict[int, list[Event]] = {}
-
-    async def one(number: int) -> None:
-        answers[number] = await ask(runtime, number, constraint=forms[number])
-
-    async with trio.open_nursery() as nursery:
-        for number in range(len(forms)):
-            nursery.start_soon(one, number)
-    jsonschema.validate(json.loads(text(answers[0])), CITY)
-    assert set(text(answers[2])) <= set("abcdef")
-    assert text(answers[3]) == "ďábel 👩‍👩‍👧 日本"
-    for number in (0, 2, 3):
-        end = answers[number][-1]
-        assert isinstance(end, Finished)
-        assert end.reason == "stop"
+def ended(events: list[Event]) -> str:
+    end = events[-1]
+    assert isinstance(end, Finished)
+    return end.reason
 
 
-async def test_a_forced_call_has_valid_arguments_l6(runtime: Runtime) -> None:
-    tools = ToolUse((Tool("look_up", CITY),), "required", parallel=False)
-    events = await ask(runtime, 1, tools=tools)
+def check_call(events: list[Event]) -> None:
     assert [event.name for event in events if isinstance(event, CallStarted)] == ["look_up"]
     arguments = "".join(event.text for event in events if isinstance(event, CallArguments))
     jsonschema.validate(json.loads(arguments), CITY)
-    end = events[-1]
-    assert isinstance(end, Finished)
-    assert (end.reason, text(events)) == ("tool_calls", "")
+    assert (ended(events), text(events)) == ("tool_calls", "")
 
 
-async def test_a_schema_that_means_nothing_is_refused_i5(runtime: Runtime) -> None:
-    (event,) = await ask(runtime, 1, constraint=Constraint("json_schema", {"type": "objct"}))
+def check_refused(events: list[Event]) -> None:
+    (event,) = events
     assert isinstance(event, Failed)
     assert event.error.code is Code.INVALID_SCHEMA
+
+
+async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5() -> None:
+    """Two forms, a choice and a forced call beside a free row, and a schema that means nothing."""
+    asked: dict[str, dict[str, Any]] = {
+        "free": {"max_tokens": 30},
+        "schema": {"constraint": Constraint("json_schema", CITY)},
+        "expression": {"constraint": Constraint("regex", "[a-f]{4,8}")},
+        "choice": {"constraint": Constraint("choice", ("ďábel 👩‍👩‍👧 日本",))},
+        "call": {"tools": ToolUse((Tool("look_up", CITY),), "required", parallel=False)},
+        "meaningless": {"constraint": Constraint("json_schema", {"type": "objct"})},
+    }
+    answers: dict[str, list[Event]] = {}
+
+    async def one(name: str, seed: int) -> None:
+        answers[name] = await ask(runtime, seed, **asked[name])
+
+    async with open_runtime(Settings(in_process=True)) as runtime, trio.open_nursery() as nursery:
+        for seed, name in enumerate(asked):
+            nursery.start_soon(one, name, seed)
+    assert text(answers["free"])
+    jsonschema.validate(json.loads(text(answers["schema"])), CITY)
+    assert set(text(answers["expression"])) <= set("abcdef")
+    assert text(answers["choice"]) == "ďábel 👩‍👩‍👧 日本"
+    assert {ended(answers[name]) for name in ("schema", "expression", "choice")} == {"stop"}
+    check_call(answers["call"])
+    check_refused(answers["meaningless"])
