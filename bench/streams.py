@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Streams over HTTP against mlx-lm's bare BatchGenerator loop, in one run.
 
-    python bench/streams.py [MODEL] --widths 1,8 --rounds 5
+    python bench/streams.py [MODEL] --widths 1,8 --rounds 5        about 6 minutes
+    python bench/streams.py --widths 32 --rounds 5 --prompt-tokens 24 --max-tokens 24
 
 Both keep B requests going until all are done: the server through B sockets, the bare loop in a
 process of its own that is loaded once and idle while the server works. Same prompts, same number
-of tokens, greedy. Rounds alternate; the table gives medians and the median of the rounds' ratios.
+of tokens, greedy. Rounds alternate and change who goes first. The table gives medians, that of the
+rounds' ratios, and as `work` that of the ratios of processor time for a token, in all processes of
+a side, which minds other work on the machine less.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 import attrs
 import trio
 from cancel import prompt
+from link import process_seconds
 from served import Served, chat, served
 
 from headrace.actors.library import DEFAULT_MODEL, library_at
@@ -34,6 +38,8 @@ class Run:
 
     tokens: int = 0
     seconds: float = 0.0
+    # Of the processor, in all processes of the server.
+    worked: float = 0.0
     first: list[float] = attrs.field(factory=list)
     gaps: list[float] = attrs.field(factory=list)
 
@@ -86,7 +92,8 @@ async def closed_loop(
 
 
 def bare(folder: str, orders: Connection) -> None:
-    """The bare loop's process: takes (texts, width, max_tokens), answers (tokens, seconds)."""
+    """The bare loop's process: takes (texts, width, max_tokens), answers tokens and seconds by the
+    clock and of the processor."""
     from engine import bare_loop
     from mlx_lm import load
 
@@ -105,38 +112,58 @@ def bare(folder: str, orders: Connection) -> None:
             )
             for text in texts
         ]
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         bare_loop(model, prompts, width, max_tokens)
-        orders.send((len(prompts) * max_tokens, time.perf_counter() - began))
+        seconds, worked = time.perf_counter() - began, time.process_time() - worked
+        orders.send(Run(len(prompts) * max_tokens, seconds, worked))
 
 
 def compare(
     server: Served, orders: Connection, width: int, options: argparse.Namespace
-) -> tuple[list[Run], list[float]]:
-    """The server's runs and the bare loop's tokens per second, one of each a round."""
-    runs, rates = [], []
+) -> tuple[list[Run], list[Run]]:
+    """The server's runs and the bare loop's, one of each a round."""
+
+    def over_http(texts: Sequence[str]) -> Run:
+        before = sum(map(process_seconds, pids))
+        run = trio.run(closed_loop, server, texts, width, options)
+        run.worked = sum(map(process_seconds, pids)) - before
+        return run
+
+    def bare(texts: Sequence[str]) -> Run:
+        orders.send((texts, width, options.max_tokens))
+        run: Run = orders.recv()
+        return run
+
+    engine = server.get_json("/engine")
+    pids = {server.process.pid, *(worker["pid"] for worker in engine["workers"])}
+    sides = (over_http, bare)
+    runs: tuple[list[Run], list[Run]] = ([], [])
     for turn in range(options.rounds):
         count = max(2 * width, 4)
         texts = [prompt(options.prompt_tokens, 1000 * turn + n) for n in range(count)]
-        runs.append(trio.run(closed_loop, server, texts, width, options))
-        orders.send((texts, width, options.max_tokens))
-        tokens, seconds = orders.recv()
-        rates.append(tokens / seconds)
-    return runs, rates
+        for which in (turn % 2, 1 - turn % 2):
+            runs[which].append(sides[which](texts))
+    return runs
 
 
-def report(width: int, runs: list[Run], rates: list[float]) -> float:
+def report(width: int, runs: list[Run], bare: list[Run]) -> float:
     """Print a line; the server's median tokens per second."""
     served_rates = [run.tokens / run.seconds for run in runs]
+    rates = [run.tokens / run.seconds for run in bare]
     ratios = [ours / bare for ours, bare in zip(served_rates, rates, strict=True)]
+    work = [
+        (ours.worked / ours.tokens) / (theirs.worked / theirs.tokens)
+        for ours, theirs in zip(runs, bare, strict=True)
+    ]
     first = sorted(seconds for run in runs for seconds in run.first)
     gaps = sorted(seconds for run in runs for seconds in run.gaps)
     ours, bare_rate, ratio = map(statistics.median, (served_rates, rates, ratios))
     spread = f"({min(ratios):.3f}..{max(ratios):.3f})"
     print(
         f"{width:3} {ours:10.1f} {bare_rate:10.1f}   {ratio:.3f} {spread}"
-        f" {statistics.median(first) * 1000:9.0f} {statistics.median(gaps) * 1000:8.1f}"
-        f" {gaps[int(len(gaps) * 0.99)] * 1000:8.1f}",
+        f" {statistics.median(work):.3f}"
+        f" {statistics.median(first) * 1000:8.0f} {statistics.median(gaps) * 1000:7.1f}"
+        f" {gaps[int(len(gaps) * 0.99)] * 1000:7.1f}",
         flush=True,
     )
     return ours
@@ -159,7 +186,9 @@ def main() -> None:
     print(f"model {Path(folder).name}, BLAS {ours.recv()}, {options.rounds} rounds")
     mode = ["--in-process"] if options.in_process else []
     with served(folder, *mode) as server:
-        print("  B   HTTP t/s   bare t/s   ratio (worst..best)   first ms   gap ms   p99 ms")
+        print(
+            "  B   HTTP t/s   bare t/s   ratio (worst..best)     work   first ms   gap ms   p99 ms"
+        )
         rates = [
             report(width, *compare(server, ours, width, options))
             for width in map(int, options.widths.split(","))
