@@ -103,9 +103,8 @@ class Batch:
     def _next(self) -> Step | None:
         decoding, pressing = len(self._decoding), len(self._decoding - self._low)
         line = self._line()
-        # Chunks of low priority are always short: somebody may come who waits for their end.
         low = bool(line) and all(row.low for row in line)
-        chunk_tokens = self._pace.chunk_tokens(max(decoding, 1) if low else pressing)
+        chunk_tokens = self._pace.chunk_tokens(pressing, low=low)
         most_tokens = self._pace.most_tokens
         return next_step(line, decoding, self._last, chunk_tokens, most_tokens, pressing=pressing)
 

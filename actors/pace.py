@@ -13,6 +13,8 @@ LEAST_CHUNK_TOKENS = 16
 # A chunk beside running streams takes so many times a decode step, and one without them no less:
 # shorter ones would spend more than a quarter of their time on reading weights.
 DECODE_STEPS = 4.0
+# For rows of low priority it takes fewer: whoever comes meanwhile waits for its end.
+LOW_DECODE_STEPS = 1.5
 # Weight of the newest measurement against all before it.
 NEWEST = 0.5
 
@@ -26,21 +28,24 @@ class Pace:
         self._token_seconds: float | None = None
         self._decode_seconds: float | None = None
 
-    def chunk_tokens(self, decoding: int) -> int:
-        """The most prompt tokens for the next chunk, with so many rows decoding."""
+    def chunk_tokens(self, decoding: int, *, low: bool = False) -> int:
+        """The most prompt tokens for the next chunk, with so many rows decoding. `low`: it is for
+        prompts of low priority, and always short."""
         if self._chunk_seconds == 0:
             return self.most_tokens
         if self._token_seconds is None:
             return min(FIRST_CHUNK_TOKENS, self.most_tokens)
-        seconds = self._seconds(decoding)
+        seconds = self._seconds(decoding, low)
         tokens = int(seconds / self._token_seconds) if self._token_seconds > 0 else self.most_tokens
         # Whole multiples, so that compiled kernels see few shapes.
         tokens -= tokens % LEAST_CHUNK_TOKENS
         return max(LEAST_CHUNK_TOKENS, min(tokens, self.most_tokens))
 
-    def _seconds(self, decoding: int) -> float:
+    def _seconds(self, decoding: int, low: bool) -> float:
         if self._decode_seconds is None:
             return self._chunk_seconds
+        if low:
+            return LOW_DECODE_STEPS * self._decode_seconds
         few_steps = DECODE_STEPS * self._decode_seconds
         return few_steps if decoding else max(self._chunk_seconds, few_steps)
 

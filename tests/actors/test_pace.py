@@ -26,6 +26,14 @@ def test_beside_streams_a_chunk_is_a_few_decode_steps() -> None:
     assert pace.chunk_tokens(0) == 240
 
 
+def test_for_rows_of_low_priority_a_chunk_is_shorter_whoever_decodes() -> None:
+    pace = Pace(512, 0.25)
+    pace.prefilled(64, 0.064)
+    pace.decoded(0.064)
+    assert pace.chunk_tokens(0, low=True) == pace.chunk_tokens(3, low=True) == 96
+    assert pace.chunk_tokens(3) == 256
+
+
 def test_where_a_step_is_slow_a_chunk_is_worth_its_reading_of_the_weights() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(64, 0.32)
@@ -74,3 +82,4 @@ def test_a_chunk_is_always_within_its_bounds(
         pace.prefilled(tokens, prefill_seconds)
         pace.decoded(decode_seconds)
     assert LEAST_CHUNK_TOKENS <= pace.chunk_tokens(decoding) <= most_tokens
+    assert LEAST_CHUNK_TOKENS <= pace.chunk_tokens(decoding, low=True) <= most_tokens
