@@ -8,6 +8,9 @@ what a chunk costs however short it is: like a decode step, it reads all weights
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
+
 FIRST_CHUNK_TOKENS = 64
 LEAST_CHUNK_TOKENS = 16
 # A chunk beside running streams takes so many times a decode step, and one without them no less:
@@ -17,6 +20,9 @@ DECODE_STEPS = 4.0
 LOW_DECODE_STEPS = 1.5
 # Weight of the newest measurement against all before it.
 NEWEST = 0.5
+# Decode steps of which the middle one counts: a single slow one, in which rows came or went, would
+# make the next chunk several times too long.
+LAST_STEPS = 5
 
 
 class Pace:
@@ -26,7 +32,7 @@ class Pace:
         self.most_tokens = most_tokens
         self._chunk_seconds = chunk_seconds
         self._token_seconds: float | None = None
-        self._decode_seconds: float | None = None
+        self._decode_seconds: deque[float] = deque(maxlen=LAST_STEPS)
 
     def chunk_tokens(self, decoding: int, *, low: bool = False) -> int:
         """The most prompt tokens for the next chunk, with so many rows decoding. `low`: it is for
@@ -42,11 +48,12 @@ class Pace:
         return max(LEAST_CHUNK_TOKENS, min(tokens, self.most_tokens))
 
     def _seconds(self, decoding: int, low: bool) -> float:
-        if self._decode_seconds is None:
+        if not self._decode_seconds:
             return self._chunk_seconds
+        step_seconds = statistics.median(self._decode_seconds)
         if low:
-            return LOW_DECODE_STEPS * self._decode_seconds
-        few_steps = DECODE_STEPS * self._decode_seconds
+            return LOW_DECODE_STEPS * step_seconds
+        few_steps = DECODE_STEPS * step_seconds
         return few_steps if decoding else max(self._chunk_seconds, few_steps)
 
     def prefilled(self, tokens: int, seconds: float) -> None:
@@ -56,7 +63,7 @@ class Pace:
             self._token_seconds = _moved(self._token_seconds, seconds / tokens, weight)
 
     def decoded(self, seconds: float) -> None:
-        self._decode_seconds = _moved(self._decode_seconds, seconds, NEWEST)
+        self._decode_seconds.append(seconds)
 
 
 def _moved(before: float | None, newest: float, weight: float) -> float:

@@ -34,6 +34,14 @@ def test_for_rows_of_low_priority_a_chunk_is_shorter_whoever_decodes() -> None:
     assert pace.chunk_tokens(3) == 256
 
 
+def test_one_slow_step_makes_no_long_chunk() -> None:
+    pace = Pace(512, 0.25)
+    pace.prefilled(64, 0.064)
+    for seconds in (0.020, 0.020, 0.020, 1.0):
+        pace.decoded(seconds)
+        assert pace.chunk_tokens(3) == 80
+
+
 def test_where_a_step_is_slow_a_chunk_is_worth_its_reading_of_the_weights() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(64, 0.32)
