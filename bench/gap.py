@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import attrs
 import trio
@@ -29,6 +30,8 @@ MOST_DELAY = 1.3
 MARGIN_SECONDS = 0.1
 # Pieces of each stream before the prompt comes.
 CALM = 16
+# For the first piece of an answer: a first token may show nothing, or be its end.
+FEW: dict[str, Any] = {"max_tokens": 3, "ignore_eos": True}
 
 
 @attrs.define
@@ -78,12 +81,12 @@ async def streaming(
 
 
 async def measured(port: int, options: argparse.Namespace, seed: int) -> Round:
-    alone = await ask(port, prompt(options.prompt_tokens, 2 * seed), max_tokens=1)
+    alone = await ask(port, prompt(options.prompt_tokens, 2 * seed), **FEW)
     text = prompt(options.prompt_tokens, 2 * seed + 1)
     long: list[Said] = []
 
     async def act() -> None:
-        long.append(await ask(port, text, max_tokens=1))
+        long.append(await ask(port, text, **FEW))
 
     streams = await streaming(port, options.streams, act, seed)
     came, began = long[0].began, long[0].began + long[0].first
