@@ -22,14 +22,13 @@ import statistics
 import subprocess
 import time
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 import trio
 from cancel import prompt
-from served import Served, served, verdict
-from streams import closed_loop
+from served import Served, process_seconds, served, verdict
+from streams import Run, closed_loop
 
 from headrace.actors.library import DEFAULT_MODEL
 from headrace.actors.runtime import Runtime, open_runtime
@@ -43,7 +42,6 @@ KEPT = 0.97
 LEAST_PAIRS = 3
 STEP_SECONDS = 0.005
 SCRIPTED_TOKENS = 400
-TICKS = 100  # of a second, in /proc
 
 
 # ---- the link alone -----------------------------------------------------------------------------
@@ -85,14 +83,6 @@ async def crowd(runtime: Runtime, width: int, tokens: int) -> None:
             nursery.start_soon(one, number)
 
 
-def process_seconds(pid: int | None) -> float:
-    """Processor time of a process so far, in user and system mode."""
-    if pid is None:
-        return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def link_alone(widths: list[int]) -> None:
     print("one step of the scripted engine, in ms: on the clock, of a processor")
     print("  B   worker mode: clock  parent  worker   in-process: clock  processor")
@@ -112,52 +102,20 @@ def resident_mib(pid: int) -> float:
     return int(told.stdout) / 1024
 
 
-@attrs.frozen
-class Round:
-    """What one server did with one round of requests; `busy` is its seconds of processors."""
-
-    tokens: int
-    seconds: float
-    busy: float
-
-    @property
-    def rate(self) -> float:
-        return self.tokens / self.seconds
-
-    @property
-    def cost(self) -> float:
-        return self.busy / self.tokens
+# What worker mode and in-process mode did with the same round of requests.
+Pair: TypeAlias = tuple[Run, Run]
 
 
-@attrs.frozen
-class Side:
-    """A server with all its processes."""
-
-    server: Served
-    pids: tuple[int, ...]
-
-    def busy(self) -> float:
-        return sum(process_seconds(pid) for pid in self.pids)
-
-    def round(self, turn: int, width: int, options: argparse.Namespace) -> Round:
-        texts = [prompt(options.prompt_tokens, 1000 * turn + n) for n in range(width)]
-        before = self.busy()
-        run = trio.run(closed_loop, self.server, texts, width, options)
-        return Round(run.tokens, run.seconds, self.busy() - before)
-
-
-Pair: TypeAlias = tuple[Round, Round]
-
-
-def compare(sides: tuple[Side, Side], width: int, options: argparse.Namespace) -> list[Pair]:
+def compare(servers: tuple[Served, Served], width: int, options: argparse.Namespace) -> list[Pair]:
     """Pairs of rounds of (worker mode, in-process mode) for so many seconds; who is first changes
     from pair to pair. The first pair is not counted: memory and kernels are warm after it."""
     deadline = time.monotonic() + options.seconds
     pairs: list[Pair] = []
     while time.monotonic() < deadline or len(pairs) < LEAST_PAIRS:
-        first = len(pairs) % 2
+        first, seed = len(pairs) % 2, 1000 * (100 * width + len(pairs))
+        texts = [prompt(options.prompt_tokens, seed + number) for number in range(width)]
         done = {
-            which: sides[which].round(100 * width + len(pairs), width, options)
+            which: trio.run(closed_loop, servers[which], texts, width, options)
             for which in (first, 1 - first)
         }
         pairs.append((done[0], done[1]))
@@ -204,13 +162,9 @@ def real(widths: list[int], options: argparse.Namespace) -> Ratio:
         served(options.model, *quiet) as worker,
         served(options.model, "--in-process", *quiet) as local,
     ):
-        process = int(worker.get_json("/engine")["pid"])
-        sides = (
-            Side(worker, (worker.process.pid, process)),
-            Side(local, (local.process.pid,)),
-        )
+        (process,) = worker.worker_pids()
         print("  B                    workers   in-process   ratio (quartiles)")
-        kept = [report(width, compare(sides, width, options)) for width in widths]
+        kept = [report(width, compare((worker, local), width, options)) for width in widths]
         print(
             f"resident: parent of a worker {resident_mib(worker.process.pid):.0f} MiB, "
             f"its worker {resident_mib(process):.0f} MiB, "

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 
 import trio
-from link import process_seconds
 from prometheus_client.parser import text_string_to_metric_families
+from served import process_seconds
 
 from headrace.http.metrics import Metrics
 from headrace.runtime.testing import ScriptedModel, Timings

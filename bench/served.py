@@ -22,6 +22,7 @@ from typing import Any
 from headrace.runtime.testing.serving import START_SECONDS, Serving, start, stop
 
 LOG_LINES = 20
+TICKS = 100  # of a second, in /proc
 
 
 class Served(Serving):
@@ -35,11 +36,28 @@ class Served(Serving):
         self._connection.request("GET", path)
         return self._connection.getresponse().read()
 
+    def worker_pids(self) -> set[int]:
+        """Of its processes beside the one that listens."""
+        pids = {worker["pid"] for worker in self.get_json("/engine")["workers"]}
+        return pids - {None, self.process.pid}
+
+    def processor_seconds(self) -> float:
+        """Processor time of all its processes so far."""
+        return sum(map(process_seconds, {self.process.pid, *self.worker_pids()}))
+
     def idle(self) -> bool:
         return self.metric("headrace_requests_in_flight") == 0
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=120)
+
+
+def process_seconds(pid: int | None) -> float:
+    """Processor time of a process so far, in user and system mode; none for no process."""
+    if pid is None:
+        return 0.0
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def free_port() -> int:

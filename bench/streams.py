@@ -25,7 +25,6 @@ from pathlib import Path
 import attrs
 import trio
 from cancel import prompt
-from link import process_seconds
 from served import Served, chat, served
 
 from headrace.actors.library import DEFAULT_MODEL, library_at
@@ -34,14 +33,24 @@ from headrace.runtime.settings import Settings
 
 @attrs.define
 class Run:
-    """What one closed loop over HTTP brought. Times in seconds."""
+    """What one closed loop brought, over HTTP with its streams' times. All in seconds."""
 
     tokens: int = 0
     seconds: float = 0.0
-    # Of the processor, in all processes of the server.
+    # Of the processor, in all processes.
     worked: float = 0.0
     first: list[float] = attrs.field(factory=list)
     gaps: list[float] = attrs.field(factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
+
+    @property
+    def cost(self) -> float:
+        """Processor time of a token."""
+        return self.worked / self.tokens
 
 
 async def ask(port: int, name: str, text: str, options: argparse.Namespace, run: Run) -> None:
@@ -83,17 +92,18 @@ async def closed_loop(
             number, text = todo.pop()
             await ask(server.port, f"stream-{number}", text, options, run)
 
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), server.processor_seconds()
     async with trio.open_nursery() as nursery:
         for _ in range(width):
             nursery.start_soon(keep_going)
     run.seconds = time.perf_counter() - began
+    run.worked = server.processor_seconds() - worked
     return run
 
 
 def bare(folder: str, orders: Connection) -> None:
-    """The bare loop's process: takes (texts, width, max_tokens), answers tokens and seconds by the
-    clock and of the processor."""
+    """The bare loop's process: takes (texts, width, max_tokens), answers tokens and their seconds,
+    by the clock and of the processor."""
     from engine import bare_loop
     from mlx_lm import load
 
@@ -115,7 +125,7 @@ def bare(folder: str, orders: Connection) -> None:
         began, worked = time.perf_counter(), time.process_time()
         bare_loop(model, prompts, width, max_tokens)
         seconds, worked = time.perf_counter() - began, time.process_time() - worked
-        orders.send(Run(len(prompts) * max_tokens, seconds, worked))
+        orders.send((len(prompts) * max_tokens, seconds, worked))
 
 
 def compare(
@@ -124,19 +134,13 @@ def compare(
     """The server's runs and the bare loop's, one of each a round."""
 
     def over_http(texts: Sequence[str]) -> Run:
-        before = sum(map(process_seconds, pids))
-        run = trio.run(closed_loop, server, texts, width, options)
-        run.worked = sum(map(process_seconds, pids)) - before
-        return run
+        return trio.run(closed_loop, server, texts, width, options)
 
-    def bare(texts: Sequence[str]) -> Run:
+    def without(texts: Sequence[str]) -> Run:
         orders.send((texts, width, options.max_tokens))
-        run: Run = orders.recv()
-        return run
+        return Run(*orders.recv())
 
-    engine = server.get_json("/engine")
-    pids = {server.process.pid, *(worker["pid"] for worker in engine["workers"])}
-    sides = (over_http, bare)
+    sides = (over_http, without)
     runs: tuple[list[Run], list[Run]] = ([], [])
     for turn in range(options.rounds):
         count = max(2 * width, 4)
@@ -148,16 +152,12 @@ def compare(
 
 def report(width: int, runs: list[Run], bare: list[Run]) -> float:
     """Print a line; the server's median tokens per second."""
-    served_rates = [run.tokens / run.seconds for run in runs]
-    rates = [run.tokens / run.seconds for run in bare]
-    ratios = [ours / bare for ours, bare in zip(served_rates, rates, strict=True)]
-    work = [
-        (ours.worked / ours.tokens) / (theirs.worked / theirs.tokens)
-        for ours, theirs in zip(runs, bare, strict=True)
-    ]
+    rates = [[run.rate for run in side] for side in (runs, bare)]
+    ratios = [ours.rate / theirs.rate for ours, theirs in zip(runs, bare, strict=True)]
+    work = [ours.cost / theirs.cost for ours, theirs in zip(runs, bare, strict=True)]
     first = sorted(seconds for run in runs for seconds in run.first)
     gaps = sorted(seconds for run in runs for seconds in run.gaps)
-    ours, bare_rate, ratio = map(statistics.median, (served_rates, rates, ratios))
+    ours, bare_rate, ratio = map(statistics.median, (*rates, ratios))
     spread = f"({min(ratios):.3f}..{max(ratios):.3f})"
     print(
         f"{width:3} {ours:10.1f} {bare_rate:10.1f}   {ratio:.3f} {spread}"
@@ -186,9 +186,7 @@ def main() -> None:
     print(f"model {Path(folder).name}, BLAS {ours.recv()}, {options.rounds} rounds")
     mode = ["--in-process"] if options.in_process else []
     with served(folder, *mode) as server:
-        print(
-            "  B   HTTP t/s   bare t/s   ratio (worst..best)     work   first ms   gap ms   p99 ms"
-        )
+        print("  B   HTTP t/s   bare t/s   ratio (worst..best)  work  first ms  gap ms  p99 ms")
         rates = [
             report(width, *compare(server, ours, width, options))
             for width in map(int, options.widths.split(","))
