@@ -13,14 +13,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import trio
 from _second import default_folder
 from _talk import Said, ask
 from cancel import prompt
 from served import Served, served, verdict
+
+# Two names, and what belongs to the body of the request of each number.
+Kinds: TypeAlias = Mapping[str, Callable[[int], dict[str, Any]]]
 
 LEAST_RATIO = 0.95
 SETTINGS: Sequence[dict[str, Any]] = (
@@ -65,18 +68,19 @@ async def closed_loop(
     return sum(int(one.usage["completion_tokens"]) for one in said) / seconds
 
 
-def compared(server: Served, options: argparse.Namespace) -> float:
-    kinds, ratios = {"greedy": greedy, "mixed": mixed}, []
+def compared(server: Served, kinds: Kinds, options: argparse.Namespace) -> float:
+    """The median over the rounds of the second kind's rate over that of the first."""
+    (base, other), ratios = kinds, []
     for turn in range(options.rounds):
         rates = {
             # Prompts of their own for each, so that neither finds the other's.
             name: trio.run(closed_loop, server.port, kinds[name], 2 * turn + at, options)
             for at, name in enumerate(sorted(kinds, reverse=turn % 2 == 1))
         }
-        ratios.append(rates["mixed"] / rates["greedy"])
-        print(f"greedy {rates['greedy']:7.1f} t/s   mixed {rates['mixed']:7.1f} t/s", flush=True)
+        ratios.append(rates[other] / rates[base])
+        print(f"{base} {rates[base]:7.1f} t/s   {other} {rates[other]:7.1f} t/s", flush=True)
     print(
-        f"mixed over greedy: {statistics.median(ratios):.3f} {min(ratios):.3f}..{max(ratios):.3f}"
+        f"{other} over {base}: {statistics.median(ratios):.3f} {min(ratios):.3f}..{max(ratios):.3f}"
     )
     return statistics.median(ratios)
 
@@ -88,7 +92,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=64)
     options = parser.parse_args()
     with served(str(default_folder())) as server:
-        ratio = compared(server, options)
+        ratio = compared(server, {"greedy": greedy, "mixed": mixed}, options)
     verdict({f"mixed settings reach {LEAST_RATIO} of greedy ones": ratio >= LEAST_RATIO})
 
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import trio
 from _second import default_folder
-from mixed import closed_loop
-from served import Served, served, verdict
+from mixed import Kinds, compared
+from served import served, verdict
 
 LEAST_RATIO = 0.95
 SECOND = "the-other-model"
@@ -35,25 +32,6 @@ def same_again(folder: Path, parent: Path) -> Path:
     return second
 
 
-def compared(server: Served, first: str, options: argparse.Namespace) -> float:
-    def of_one(number: int) -> dict[str, Any]:
-        return {"model": first}
-
-    def of_both(number: int) -> dict[str, Any]:
-        return {"model": first if number % 2 else SECOND}
-
-    kinds, ratios = {"both": of_both, "one": of_one}, []
-    for turn in range(options.rounds):
-        rates = {
-            name: trio.run(closed_loop, server.port, kinds[name], 2 * turn + at, options)
-            for at, name in enumerate(sorted(kinds, reverse=turn % 2 == 1))
-        }
-        ratios.append(rates["both"] / rates["one"])
-        print(f"one {rates['one']:7.1f} t/s   both {rates['both']:7.1f} t/s", flush=True)
-    print(f"both over one: {statistics.median(ratios):.3f} {min(ratios):.3f}..{max(ratios):.3f}")
-    return statistics.median(ratios)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -64,7 +42,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as parent:
         second = same_again(first, Path(parent))
         with served(str(first), "--models", str(second)) as server:
-            ratio = compared(server, first.name, options)
+            kinds: Kinds = {
+                "one": lambda number: {"model": first.name},
+                "both": lambda number: {"model": first.name if number % 2 else SECOND},
+            }
+            ratio = compared(server, kinds, options)
     verdict({f"two models reach {LEAST_RATIO} of one": ratio >= LEAST_RATIO})
 
 
