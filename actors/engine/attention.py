@@ -17,10 +17,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models import base
 
-from headrace.actors.engine.exponentials import exponentials_in_place
-
-# Scores that are worth an evaluation of their own, which takes some 15 µs.
-_MANY = 2048
+from headrace.actors.engine.exponentials import MANY, exponentials_in_place
 
 
 def cpu_attention(
@@ -40,7 +37,7 @@ def cpu_attention(
     if sinks is None and isinstance(keys, mx.array) and _is_known(mask):
         rows, heads, length, _ = queries.shape
         known = rows * heads * length * keys.shape[2]
-        if known >= _MANY and queries.dtype == keys.dtype == mx.float32:
+        if known >= MANY and queries.dtype == keys.dtype == mx.float32:
             return _by_numpy(queries * scale, keys, values, mask)
         if length == 1 and heads > keys.shape[1] and not isinstance(mask, str):
             return _by_groups(queries * scale, keys, values, mask)
