@@ -33,21 +33,26 @@ class Sharing:
 
 
 def sharing(model: Any, vocab_size: int) -> Sharing:
-    """Costs some forward passes over a few tokens, which also warm the model up."""
-    if not kv.mergeable(kv.fresh(model)):
-        return Sharing(decode=False, prompts=False)
+    """Raises what the model raises of a row by itself. Costs four forward passes over a few tokens,
+    which also warm the model up, and five more where prompts cannot share one."""
     rows: Rows = tuple(
         [token % vocab_size for token in tokens] for tokens in (range(1, 3), range(3, 8))
     )
+    alone = mx.stack([forward.all_logits(model, kv.fresh(model), row)[-1] for row in rows])
+    if not kv.mergeable(kv.fresh(model)):
+        return Sharing(decode=False, prompts=False)
+    together = _tried(model, rows, lambda: _computed_together(model, rows))
+    if _agree(together, alone):
+        # They were taken apart and joined on the way, so that rows can decode together is shown.
+        return Sharing(decode=True, prompts=True)
+    # Now token by token, since a whole row at once is rounded in another way than a step.
     caches = [_computed(model, row) for row in rows]
     # Joining copies them, so each can go on by itself after it.
     joined = _tried(model, rows, lambda: caches)
     last = zip(caches, rows, strict=True)
-    alone = mx.concatenate([_last_logits(model, cache, [row]) for cache, row in last])
-    if not _agree(joined, alone):
-        return Sharing(decode=False, prompts=False)
-    together = _tried(model, rows, lambda: _computed_together(model, rows))
-    return Sharing(decode=True, prompts=_agree(together, alone))
+    stepped = mx.concatenate([_last_logits(model, cache, [row]) for cache, row in last])
+    decode = _agree(joined, stepped)
+    return Sharing(decode=decode, prompts=decode and _agree(together, stepped))
 
 
 def _tried(model: Any, rows: Rows, prefixes: Callable[[], list[Cache]]) -> mx.array | None:
