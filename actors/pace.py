@@ -2,8 +2,8 @@
 
 A chunk is what a running stream waits for between two tokens, and what a cancel waits for. Its
 length in tokens is therefore set by time, as measured on this machine with this model: the last
-chunks tell how long a token takes, the last decode steps how long streams are used to wait, and
-what a chunk costs however short it is: like a decode step, it reads all weights once.
+decode steps tell how long streams are used to wait, and what a chunk costs however short it is,
+for it reads all weights once, as they do; the last chunks tell what each token adds to that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ LEAST_CHUNK_TOKENS = 16
 DECODE_STEPS = 4.0
 # For rows of low priority it takes fewer: whoever comes meanwhile waits for its end.
 LOW_DECODE_STEPS = 1.5
+# What a chunk costs besides its tokens, in decode steps: those have rows, which cost as well.
+READING_STEPS = 0.75
+# A short chunk can come out as costing next to nothing besides that, and the next one would be as
+# long as may be: so much of its time is its tokens' in any case.
+LEAST_SHARE = 0.5
 # Weight of the newest measurement against all before it.
 NEWEST = 0.5
 # Decode steps of which the middle one counts: a single slow one, in which rows came or went, would
@@ -41,7 +46,7 @@ class Pace:
             return self.most_tokens
         if self._token_seconds is None:
             return min(FIRST_CHUNK_TOKENS, self.most_tokens)
-        seconds = self._seconds(decoding, low)
+        seconds = self._seconds(decoding, low) - self._reading_seconds()
         tokens = int(seconds / self._token_seconds) if self._token_seconds > 0 else self.most_tokens
         # Whole multiples, so that compiled kernels see few shapes.
         tokens -= tokens % LEAST_CHUNK_TOKENS
@@ -60,7 +65,12 @@ class Pace:
         if tokens > 0:
             # The few tokens that a kept prefix leaves to compute say little of a long prompt's.
             weight = NEWEST * min(1.0, tokens / FIRST_CHUNK_TOKENS)
-            self._token_seconds = _moved(self._token_seconds, seconds / tokens, weight)
+            added = max(seconds - self._reading_seconds(), LEAST_SHARE * seconds)
+            self._token_seconds = _moved(self._token_seconds, added / tokens, weight)
+
+    def _reading_seconds(self) -> float:
+        steps = self._decode_seconds
+        return READING_STEPS * statistics.median(steps) if steps else 0.0
 
     def decoded(self, seconds: float) -> None:
         self._decode_seconds.append(seconds)

@@ -85,9 +85,9 @@ def choose(
 
 
 def piece(remaining: int, chunk_tokens: int) -> int:
-    """The next piece of a prompt cut into equal ones as near to a chunk in length as can be:
-    up to half as much again. A short rest would cost a step like any other."""
-    pieces = max(1, (2 * remaining + chunk_tokens) // (2 * chunk_tokens))
+    """The next piece of a prompt cut into the fewest equal ones that are a fifth longer than a
+    chunk at most. A short rest would cost a step like any other."""
+    pieces = max(1, -(-5 * remaining // (6 * chunk_tokens)))
     return -(-remaining // pieces)
 
 

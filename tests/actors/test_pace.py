@@ -20,22 +20,41 @@ def test_a_chunk_takes_its_time_and_no_longer() -> None:
 
 def test_beside_streams_a_chunk_is_a_few_decode_steps() -> None:
     pace = Pace(512, 0.25)
-    pace.prefilled(64, 0.064)
     pace.decoded(0.020)
+    pace.prefilled(64, 0.064)
     assert pace.chunk_tokens(3) == 80
-    assert pace.chunk_tokens(0) == 240
+    assert pace.chunk_tokens(0) == 304
+
+
+def test_a_short_chunk_tells_how_long_the_next_may_be() -> None:
+    """A pass costs 15 ms and a millisecond for each token."""
+    pace = Pace(512, 0.25)
+    pace.decoded(0.020)
+    pace.prefilled(16, 0.031)
+    for _ in range(2):
+        tokens = pace.chunk_tokens(3)
+        pace.prefilled(tokens, 0.015 + 0.001 * tokens)
+    assert pace.chunk_tokens(3) == 64
+
+
+def test_a_short_chunk_that_cost_nothing_makes_no_endless_one() -> None:
+    pace = Pace(4096, 0.25)
+    pace.decoded(0.020)
+    pace.prefilled(16, 0.014)
+    assert pace.chunk_tokens(3) <= 160
 
 
 def test_for_rows_of_low_priority_a_chunk_is_shorter_whoever_decodes() -> None:
     pace = Pace(512, 0.25)
-    pace.prefilled(64, 0.064)
     pace.decoded(0.064)
+    pace.prefilled(64, 0.064)
     assert pace.chunk_tokens(0, low=True) == pace.chunk_tokens(3, low=True) == 96
-    assert pace.chunk_tokens(3) == 256
+    assert pace.chunk_tokens(3) == 416
 
 
 def test_one_slow_step_makes_no_long_chunk() -> None:
     pace = Pace(512, 0.25)
+    pace.decoded(0.020)
     pace.prefilled(64, 0.064)
     for seconds in (0.020, 0.020, 0.020, 1.0):
         pace.decoded(seconds)
@@ -44,10 +63,9 @@ def test_one_slow_step_makes_no_long_chunk() -> None:
 
 def test_where_a_step_is_slow_a_chunk_is_worth_its_reading_of_the_weights() -> None:
     pace = Pace(512, 0.25)
-    pace.prefilled(64, 0.32)
     pace.decoded(0.200)
-    assert pace.chunk_tokens(0) == 160
-    assert pace.chunk_tokens(3) == 160
+    pace.prefilled(64, 0.32)
+    assert pace.chunk_tokens(0) == pace.chunk_tokens(3) == 240
 
 
 def test_without_a_time_the_tokens_decide() -> None:
