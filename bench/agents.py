@@ -11,10 +11,10 @@ are fetched (`unshare -rn sh -c 'ip link set lo up; python bench/agents.py'`).
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -166,4 +166,6 @@ async def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1:] or list(AGENTS))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(AGENTS)}; all of them if none")
+    trio.run(main, parser.parse_args().names or list(AGENTS))
