@@ -110,15 +110,15 @@ class WindowDecoder:
         return new
 
 
-def read_pieces(tokenizer: Tokenizer) -> Pieces | None:
-    """The table of a tokenizer, or None where a token's text depends on its neighbours."""
+def read_pieces(tokenizer: Tokenizer, vocabulary: Mapping[str, int]) -> Pieces | None:
+    """The table of a tokenizer, or None where a token's text depends on its neighbours.
+    `vocabulary` is all of its own, which it takes long to hand out."""
     state = tokenizer.decoder.__getstate__() if tokenizer.decoder is not None else b"null"
     rule = _rule(json.loads(state))
     if rule is None:
         return None
     to_bytes, dropped_spaces = rule
     added = tokenizer.get_added_tokens_decoder()
-    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     table = [b""] * (max(vocabulary.values(), default=-1) + 1)
     for token, number in vocabulary.items():
         if number not in added or not added[number].special:

@@ -1,38 +1,34 @@
-"""How the tokenizer that mlx-lm loads renders a conversation: by a template, or by Python code."""
+"""How a tokenizer renders a conversation: by a template, or by Python code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mlx_lm.tokenizer_utils import TokenizerWrapper
-
+from headrace.actors.engine.pretrained import Code, Pretrained
 from headrace.actors.engine.template import ChatTemplate
 
-Renderer = Callable[..., str]
 
-
-def renderer_of(tokenizer: TokenizerWrapper) -> Renderer:
+def renderer_of(pretrained: Pretrained) -> Code:
     """Called with a conversation, `add_generation_prompt` and arguments for the template.
 
-    mlx-lm's own call turns thinking on wherever the vocabulary has marks for it; what is under it
-    leaves that to the template.
+    mlx-lm's own call turns thinking on wherever the vocabulary has marks for it; this leaves that
+    to the template.
     """
-    if tokenizer._chat_template is not None:
-        return partial(_by_code, tokenizer._chat_template)
-    return partial(_by_template, tokenizer._tokenizer.apply_chat_template)
+    if pretrained.code is not None:
+        return partial(_by_code, pretrained.code)
+    return partial(_by_template, pretrained.tokenizer.apply_chat_template)
 
 
-def source_of(tokenizer: TokenizerWrapper, template: ChatTemplate) -> str:
+def source_of(pretrained: Pretrained, template: ChatTemplate) -> str:
     """The text of the template, of all of them if they are several; what code renders of tools."""
-    source = tokenizer.chat_template
-    if tokenizer._chat_template is not None or source is None:
+    source = pretrained.tokenizer.chat_template
+    if pretrained.code is not None or source is None:
         return template.sample()
     return "\n".join(source.values()) if isinstance(source, dict) else str(source)
 
 
-def _by_template(apply: Renderer, conversation: list[dict[str, Any]], **args: Any) -> str:
+def _by_template(apply: Code, conversation: list[dict[str, Any]], **args: Any) -> str:
     """Some templates call the switch by another name than most."""
     if "enable_thinking" in args:
         args = {"thinking": args["enable_thinking"], **args}
@@ -40,7 +36,7 @@ def _by_template(apply: Renderer, conversation: list[dict[str, Any]], **args: An
 
 
 def _by_code(
-    render: Renderer,
+    render: Code,
     conversation: list[dict[str, Any]],
     *,
     add_generation_prompt: bool,

@@ -11,12 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlx_lm.tokenizer_utils import TokenizerWrapper
-from mlx_lm.utils import load_tokenizer
-
 from headrace.actors.engine.call_parsers import call_parser
 from headrace.actors.engine.constrain import GrammarCompiler
 from headrace.actors.engine.detokenize import PieceDecoder, Pieces, WindowDecoder, read_pieces
+from headrace.actors.engine.pretrained import Pretrained, read_pretrained
 from headrace.actors.engine.renderers import renderer_of, source_of
 from headrace.actors.engine.template import ChatTemplate
 from headrace.runtime.constraints import Grammar
@@ -32,7 +30,7 @@ PROBE = " a , b .\n<n> Ünï 日本"
 
 
 class TextTokenizer:
-    """The `Tokenizer` port over the tokenizer that mlx-lm loads.
+    """The `Tokenizer` port over what transformers and mlx-lm know of a tokenizer.
 
     `end_tokens` come on top of the tokenizer's own. `vocab_size` is the number of rows of the
     model's embedding, if known: ids past it are never built.
@@ -40,14 +38,15 @@ class TextTokenizer:
 
     def __init__(
         self,
-        tokenizer: TokenizerWrapper,
+        pretrained: Pretrained,
         *,
         end_tokens: Iterable[int] = (),
         vocab_size: int | None = None,
     ) -> None:
-        self._tokenizer = tokenizer
-        self._end_tokens = frozenset(tokenizer.eos_token_ids) | frozenset(end_tokens)
-        self._vocabulary: dict[str, int] = tokenizer.get_vocab()
+        self._pretrained = pretrained
+        self._tokenizer = pretrained.tokenizer
+        self._end_tokens = pretrained.end_tokens | frozenset(end_tokens)
+        self._vocabulary = pretrained.vocabulary
         known = max(self._vocabulary.values()) + 1
         self._vocab_size: int = known if vocab_size is None else min(known, vocab_size)
         self._compiler: GrammarCompiler | None = None
@@ -55,7 +54,7 @@ class TextTokenizer:
         self.logits = known if vocab_size is None else vocab_size
         self._special: dict[str, int] = {
             token.content: number
-            for number, token in tokenizer.added_tokens_decoder.items()
+            for number, token in self._tokenizer.added_tokens_decoder.items()
             if token.special
         }
         self._hidden = frozenset(self._special.values())
@@ -64,7 +63,7 @@ class TextTokenizer:
         # The same with some special tokens shown; a model has a few such sets at most.
         self._showing: dict[frozenset[int], Pieces] = {}
         self._template = (
-            ChatTemplate(renderer_of(tokenizer)) if tokenizer.has_chat_template else None
+            ChatTemplate(renderer_of(pretrained)) if pretrained.has_chat_template else None
         )
 
     @classmethod
@@ -72,8 +71,7 @@ class TextTokenizer:
         cls, folder: Path, *, end_tokens: Iterable[int] = (), vocab_size: int | None = None
     ) -> TextTokenizer:
         """From a model folder. Code that comes with a tokenizer is never run."""
-        tokenizer = load_tokenizer(folder, {"trust_remote_code": False})
-        return cls(tokenizer, end_tokens=end_tokens, vocab_size=vocab_size)
+        return cls(read_pretrained(folder), end_tokens=end_tokens, vocab_size=vocab_size)
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -101,7 +99,7 @@ class TextTokenizer:
 
     @property
     def template(self) -> str:
-        return "" if self._template is None else source_of(self._tokenizer, self._template)
+        return "" if self._template is None else source_of(self._pretrained, self._template)
 
     @property
     def traits(self) -> TemplateTraits:
@@ -109,9 +107,8 @@ class TextTokenizer:
 
     @property
     def declared_calls(self) -> str | None:
-        """As in the tokenizer's settings; mlx-lm puts what it tells from the template there."""
-        name = self._tokenizer.init_kwargs.get("tool_parser_type")
-        return name if isinstance(name, str) else None
+        """As in the tokenizer's settings, or as mlx-lm tells it from the template."""
+        return self._pretrained.calls
 
     def call_parser(self, name: str) -> CallParser | None:
         return call_parser(name)
@@ -236,7 +233,7 @@ class TextTokenizer:
         that the table is read from."""
         if not self._tokenizer.is_fast:
             return None
-        pieces = read_pieces(self._tokenizer.backend_tokenizer)
+        pieces = read_pieces(self._tokenizer.backend_tokenizer, self._vocabulary)
         if pieces is None:
             return None
         decoder = PieceDecoder(pieces, continuing=False)

@@ -98,7 +98,7 @@ class Held:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ends: Sequence[str]) -> Held:
-        pieces = read_pieces(tokenizer)
+        pieces = read_pieces(tokenizer, tokenizer.get_vocab())
         assert pieces is not None
         tokens = frozenset(n for end in ends if (n := tokenizer.token_to_id(end)) is not None)
         compiler = GrammarCompiler(
