@@ -130,8 +130,11 @@ def test_rows_with_and_without_grammars_in_one_batch_n1(
 ) -> None:
     schemas = [held_to(compiler, Constraint("json_schema", schema)) for schema in SCHEMAS]
     regexes = [held_to(compiler, Constraint("regex", pattern)) for pattern in REGEXES]
-    masks = [None, *schemas, None, *regexes, None]
-    specs = [spec(loaded, row, "Describe a friend.", mask, 60) for row, mask in enumerate(masks, 1)]
+    masks = [None, *schemas, None, *regexes]
+    specs = [
+        spec(loaded, row, "Describe a friend.", mask, 8 if mask is None else 50)
+        for row, mask in enumerate(masks, 1)
+    ]
     said = answers(loaded, specs)
     ended = 0
     for text, schema in zip(said[1:4], SCHEMAS, strict=True):
@@ -152,7 +155,7 @@ def test_a_model_without_call_markup_calls_a_tool_all_the_same_l6(
     assert form is not None
     mask = compiler.compile(form.grammar)
     asked = "Count to three with a tool."
-    specs = [spec(loaded, row, asked, mask.fork(), 60) for row in (1, 2, 3)]
+    specs = [spec(loaded, row, asked, mask.fork(), 60) for row in (1, 2)]
     tools: dict[str, Any] = {"count": CALL, "stop": {}}
     assert form.markup == TaggedMarkup(None, HERMES)
     for text in answers(loaded, specs):
@@ -170,7 +173,7 @@ def test_a_schema_after_a_plain_row_after_a_schema_f5(
     mask = held_to(compiler, Constraint("json_schema", PICK))
     for round_ in range(3):
         masks = [mask.fork() if (round_ + row) % 2 else None for row in range(2)]
-        specs = [spec(loaded, row, "Yes or no?", masks[row], 10) for row in range(2)]
+        specs = [spec(loaded, row, "Yes or no?", masks[row], 6) for row in range(2)]
         for text, held in zip(answers(loaded, specs), masks, strict=True):
             if held is not None:
                 assert text is not None
@@ -235,7 +238,7 @@ def small_schema(chance: random.Random) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": names[:2]}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_walks_over_the_real_vocabulary_validate(
     loaded: LoadedModel, compiler: GrammarCompiler, seed: int
 ) -> None:

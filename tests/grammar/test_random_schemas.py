@@ -168,7 +168,7 @@ def compiled(held: Any, document: dict[str, Any]) -> Any:
     return reject()
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(documents(), st.integers(0, 2**32))
 def test_what_ends_validates_n2(held: Any, document: dict[str, Any], seed: int) -> None:
     matcher, chance = compiled(held, document), random.Random(seed)
@@ -179,7 +179,7 @@ def test_what_ends_validates_n2(held: Any, document: dict[str, Any], seed: int) 
             judge(document).validate(json.loads(text))
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(documents(), st.integers(0, 2**32))
 def test_whitespace_comes_once_at_most_at_each_place(
     held: Any, document: dict[str, Any], seed: int
