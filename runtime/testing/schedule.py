@@ -7,6 +7,8 @@ touches it. It orders tasks, not input and output, and no threads.
 
 from __future__ import annotations
 
+import gc
+import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -15,16 +17,18 @@ from typing import Any, TypeAlias
 
 import attrs
 import trio
-import trio.testing
 
 from headrace.runtime.supervisor import leaves
 from headrace.runtime.testing.choices import Choices
+from headrace.runtime.testing.still import run_still
 
 # What is explored. What it returns is its trace: equal for equal choices.
 Scenario: TypeAlias = Callable[[Choices], Awaitable[Any]]
 
 # Virtual seconds after which a run that still waits counts as stuck.
 STUCK_SECONDS = 86_400.0
+# How many runs leave their garbage before it is collected: a few megabytes.
+RUNS_OF_GARBAGE = 16
 
 
 class ScheduleFailed(AssertionError):
@@ -113,17 +117,19 @@ def explore(scenario: Scenario, seeds: Iterable[int], *, twice: bool = False) ->
     """
     schedules = most = 0
     started = time.perf_counter()
-    for seed in seeds:
-        choices = Choices(seed)
-        try:
-            trace = _play(scenario, choices)
-        except ScheduleFailed as failure:
-            shorter = shrunk(scenario, failure)
-            raise shorter from shorter.__cause__
-        if twice:
-            _compare(scenario, choices, trace)
-        schedules += 1
-        most = max(most, len(choices.taken))
+    with _garbage_between_runs() as collect:
+        for seed in seeds:
+            choices = Choices(seed)
+            try:
+                trace = _play(scenario, choices)
+            except ScheduleFailed as failure:
+                shorter = shrunk(scenario, failure)
+                raise shorter from shorter.__cause__
+            if twice:
+                _compare(scenario, choices, trace)
+            schedules += 1
+            most = max(most, len(choices.taken))
+            collect()
     return Exploration(schedules, most, time.perf_counter() - started)
 
 
@@ -163,15 +169,33 @@ def _kinds(failure: ScheduleFailed) -> set[str]:
     return {type(leaf).__name__ for leaf in leaves(failure.__cause__ or failure)}
 
 
+@contextmanager
+def _garbage_between_runs() -> Iterator[Callable[[], None]]:
+    """Nothing is collected while a schedule runs, but all of some of them together. What is older
+    than them is not looked at."""
+    runs = itertools.count(1)
+
+    def collect() -> None:
+        if next(runs) % RUNS_OF_GARBAGE == 0:
+            gc.collect(0)
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield collect
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _play(scenario: Scenario, choices: Choices) -> Any:
     async def bounded() -> Any:
         with trio.fail_after(STUCK_SECONDS):
             return await scenario(choices)
 
-    clock = trio.testing.MockClock(autojump_threshold=0)
     with scheduled_by(choices):
         try:
-            return trio.run(bounded, clock=clock)
+            return run_still(bounded)
         except Exception as error:
             why = "; ".join(_first_line(leaf) for leaf in leaves(error))
             raise ScheduleFailed(choices, why) from error
