@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import attrs
@@ -48,6 +49,34 @@ def _roll_back(database: sqlite3.Connection) -> None:
     # SQLite itself ends a transaction after some errors.
     if database.in_transaction:
         database.execute("ROLLBACK")
+
+
+class Database:
+    """One that is opened when it is first used, for what is kept in memory and often never needed.
+
+    After `close` every use is a `sqlite3.ProgrammingError`, as that of a closed connection is.
+    """
+
+    def __init__(self, path: str, schema: Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._closed = False
+
+    @cached_property
+    def connection(self) -> sqlite3.Connection:
+        """Raises as `open_database`."""
+        if self._closed:
+            raise sqlite3.ProgrammingError("the database was closed")
+        return open_database(self._path, self._schema)
+
+    @property
+    def opened(self) -> bool:
+        return "connection" in vars(self)
+
+    def close(self) -> None:
+        self._closed = True
+        if self.opened:
+            self.connection.close()
 
 
 def open_database(path: str, schema: Schema) -> sqlite3.Connection:

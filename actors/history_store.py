@@ -6,12 +6,13 @@ stored means nothing here; it is compressed, as conversations repeat themselves.
 
 from __future__ import annotations
 
+import sqlite3
 import zlib
 from typing import Literal, TypeAlias
 
 import attrs
 
-from headrace.actors.database import Schema, change, open_database
+from headrace.actors.database import MEMORY, Database, Schema, change
 
 # Only a finished response can be gone on with; an interrupted one was running when the server
 # that ran it ended.
@@ -70,16 +71,22 @@ class Usage:
 
 
 class ResponseStore:
-    """Raises `StoreInUse`; a file that is no store of this version is begun anew."""
+    """Raises `StoreInUse`; a file that is no store of this version is begun anew. One in memory is
+    made when something is to be kept or looked for."""
 
     def __init__(self, path: str, *, most_bytes: int, ttl_seconds: float) -> None:
+        self._store = Database(path, SCHEMA)
         self._most_bytes = most_bytes
         self._ttl_seconds = ttl_seconds
-        self._database = open_database(path, SCHEMA)
-        with change(self._database):
-            self._database.execute(
-                "UPDATE responses SET state = 'interrupted' WHERE state = 'running'"
-            )
+        if path != MEMORY:
+            with change(self._database):
+                self._database.execute(
+                    "UPDATE responses SET state = 'interrupted' WHERE state = 'running'"
+                )
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        return self._store.connection
 
     def put(self, stored: StoredResponse, now: float) -> bool:
         """Store or replace. False where it is larger than all that may be kept."""
@@ -132,11 +139,13 @@ class ResponseStore:
         return deleted.rowcount > 0
 
     def usage(self) -> Usage:
+        if not self._store.opened:
+            return Usage(0, 0)
         row = self._database.execute("SELECT COUNT(*), TOTAL(bytes) FROM responses").fetchone()
         return Usage(int(row[0]), int(row[1]))
 
     def close(self) -> None:
-        self._database.close()
+        self._store.close()
 
     # ---- inside ----------------------------------------------------------------------------
 

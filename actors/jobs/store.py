@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import attrs
 import msgspec
 
-from headrace.actors.database import MEMORY, Schema, change, open_database
+from headrace.actors.database import MEMORY, Database, Schema, change
 from headrace.actors.jobs.files import SCHEMA as FILES
 from headrace.actors.jobs.files import Files
 from headrace.actors.jobs.job import Event, Job, end_event, start_event
@@ -41,7 +43,8 @@ COLUMNS = "id, kind, status, ended, row, config"
 
 class JobStore:
     """`folder` holds the database and all that belongs to jobs; None: in memory, and a temporary
-    folder. Jobs that another server left are zombies from now on.
+    folder, both made when there is something to keep. Jobs that another server left are zombies
+    from now on.
 
     Raises `StoreInUse`, and `OSError` where the folder cannot be made.
     """
@@ -57,12 +60,20 @@ class JobStore:
         self.folders = JobFolders(folder)
         self.zombies = 0
         self._most_kept = most_kept
-        path = MEMORY if folder is None else str(folder / DATABASE)
-        self._database = open_database(path, SCHEMA)
-        self.files = Files(self._database, self.folders, files_bytes)
-        self._bury(now)
-        self.files.sweep()
-        self.folders.sweep(name for (name,) in self._database.execute("SELECT id FROM jobs"))
+        self._files_bytes = files_bytes
+        self._store = Database(MEMORY if folder is None else str(folder / DATABASE), SCHEMA)
+        if folder is not None:
+            self._bury(now)
+            self.files.sweep()
+            self.folders.sweep(name for (name,) in self._database.execute("SELECT id FROM jobs"))
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        return self._store.connection
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(self._database, self.folders, self._files_bytes)
 
     def add(self, job: Job) -> None:
         """A new job. Raises `sqlite3.Error`, as all that change something."""
@@ -125,7 +136,7 @@ class JobStore:
         return self.folders.read(name, spot)
 
     def close(self) -> None:
-        self._database.close()
+        self._store.close()
         self.folders.close()
 
     def _bury(self, now: int) -> None:
