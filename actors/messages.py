@@ -149,6 +149,16 @@ class Figures:
     step_tokens: int = 0
     step_seconds: float = 0.0
 
+    def with_use(self, running_rows: int, use: Use) -> Figures:
+        """These, where that is not so already: most turns change neither."""
+        if self.running_rows == running_rows and self.use == use:
+            return self
+        return attrs.evolve(self, running_rows=running_rows, use=use)
+
+    def without_step(self) -> Figures:
+        """After the step was told of."""
+        return self if self.step is None else attrs.evolve(self, step=None)
+
     @property
     def loose_bytes(self) -> int:
         """Measured bytes that are neither KV nor kept prefixes: the model, and what a step needs

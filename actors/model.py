@@ -388,12 +388,11 @@ class Model:
 
     def _deliver(self) -> None:
         use = self._rations.use(self._figures.cache.bytes)
-        self._figures = attrs.evolve(self._figures, running_rows=len(self._running), use=use)
+        self._figures = self._figures.with_use(len(self._running), use)
         if self._items or self._figures != self._published:
             items, self._items = tuple(self._items), []
-            self._published = self._figures
             self._publish(Delivery(items, self._figures))
-            self._figures = self._published = attrs.evolve(self._figures, step=None)
+            self._figures = self._published = self._figures.without_step()
 
     def __repr__(self) -> str:
         rows = f"{len(self._running)} rows, {len(self._leaving)} leaving"

@@ -85,7 +85,9 @@ class Footprint:
 
     def longest(self, room_bytes: int, chunk_tokens: int, limit_tokens: int, rows: int = 1) -> int:
         """The longest such rows, up to the limit, for which there is room; 0 if there are none."""
-        low, high = 0, limit_tokens
+        if self.lone_bytes(limit_tokens, chunk_tokens, rows) <= room_bytes:
+            return limit_tokens
+        low, high = 0, limit_tokens - 1
         while low < high:
             middle = (low + high + 1) // 2
             if self.lone_bytes(middle, chunk_tokens, rows) <= room_bytes:
