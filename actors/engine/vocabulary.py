@@ -66,7 +66,7 @@ class Vocabulary:
         self, definition: str, table: Sequence[bytes], end_tokens: Iterable[int], size: int
     ) -> None:
         ends = sorted(end_tokens)
-        self._tokenizer = Tokenizer.from_str(json.dumps(_unprefixed(json.loads(definition))))
+        self._tokenizer = _never_prefixing(definition)
         # Within a text the name of a special token is text.
         self._tokenizer.encode_special_tokens = True
         added = self._tokenizer.get_added_tokens_decoder()
@@ -89,11 +89,29 @@ class Vocabulary:
         return number if number in self._special else None
 
 
-def _unprefixed(definition: Any) -> Any:
-    """The same tokenizer without the space that some put before every text."""
-    steps = definition.get("normalizer") or {}
-    kept = [step for step in steps.get("normalizers", [steps]) if step.get("type") != "Prepend"]
-    normalizer = {"type": "Sequence", "normalizers": kept} if kept != [{}] else None
+def _never_prefixing(definition: str) -> Tokenizer:
+    """The tokenizer without the space that some put before every text."""
+    tokenizer = Tokenizer.from_str(definition)
+    parts = {
+        "normalizer": _state(tokenizer.normalizer),
+        "pre_tokenizer": _state(tokenizer.pre_tokenizer),
+    }
+    if _unprefixed(parts) == parts:  # most are: the whole need not be read and written once more
+        return tokenizer
+    return Tokenizer.from_str(json.dumps(_unprefixed(json.loads(definition))))
+
+
+def _state(part: Any) -> Any:
+    return None if part is None else json.loads(part.__getstate__())
+
+
+def _unprefixed(definition: dict[str, Any]) -> dict[str, Any]:
+    normalizer = definition.get("normalizer")
+    steps = normalizer or {}
+    given = steps.get("normalizers", [steps])
+    kept = [step for step in given if step.get("type") != "Prepend"]
+    if kept != given:
+        normalizer = {"type": "Sequence", "normalizers": kept}
     return definition | {
         "normalizer": normalizer,
         "pre_tokenizer": _never_prepending(definition.get("pre_tokenizer")),
