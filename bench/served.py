@@ -33,6 +33,14 @@ class Served(Serving):
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def get(self, path: str) -> bytes:
+        try:
+            return self._looked(path)
+        except http.client.RemoteDisconnected:
+            # It was not used for longer than the server keeps a connection.
+            self._connection.close()
+            return self._looked(path)
+
+    def _looked(self, path: str) -> bytes:
         self._connection.request("GET", path)
         return self._connection.getresponse().read()
 
