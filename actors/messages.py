@@ -155,6 +155,11 @@ class Figures:
             return self
         return attrs.evolve(self, running_rows=running_rows, use=use)
 
+    def with_held(self, kv_bytes: int, cache: CacheUse) -> Figures:
+        if self.kv_bytes == kv_bytes and self.cache == cache:
+            return self
+        return attrs.evolve(self, kv_bytes=kv_bytes, cache=cache)
+
     def without_step(self) -> Figures:
         """After the step was told of."""
         return self if self.step is None else attrs.evolve(self, step=None)

@@ -225,7 +225,7 @@ class Model:
             await self._measure()
 
     def _note(self, held: Held) -> None:
-        self._figures = attrs.evolve(self._figures, kv_bytes=held.kv_bytes, cache=held.cache)
+        self._figures = self._figures.with_held(held.kv_bytes, held.cache)
         self._saving.take(held.disk_work)
 
     def _in_engine(self, row: BatchRow) -> bool:

@@ -180,7 +180,7 @@ class Runtime:
     def model(self, model_id: str) -> ModelReport:
         """One model. Raises `RequestError` (model_not_found)."""
         model_id = self.registry.find(model_id)
-        return next(model for model in self.statistics().models if model.id == model_id)
+        return next(model for model in self._model_reports() if model.id == model_id)
 
     def current_model(self) -> ModelReport:
         """The model that answers for the aliases. Raises `RequestError` (no_current_model)."""
@@ -240,14 +240,17 @@ class Runtime:
 
     # ---- reports -------------------------------------------------------------------------
 
-    def statistics(self) -> Statistics:
+    def _model_reports(self) -> tuple[ModelReport, ...]:
         admission = self._admission
-        models = tuple(
+        return tuple(
             attrs.evolve(model, safe_context=admission.safe_context(model.info))
             if model.info is not None
             else model
             for model in self.registry.reports(admission.waiting, self.settings.max_rows)
         )
+
+    def statistics(self) -> Statistics:
+        admission, models = self._admission, self._model_reports()
         totals, ledger = self.registry.totals(), admission.ledger()
         return Statistics(
             requests_in_flight=len(self._live),

@@ -124,6 +124,7 @@ def conform(log: Iterable[str], ticket: str = "a ticket", machine: Machine = ALO
         seen.append(label)
 
 
+@functools.cache
 def _anywhere(machine: Machine) -> frozenset[World]:
     """A ticket may come while the model is absent, loading, ready, or dead and nobody knows."""
     start = machine.start()

@@ -28,7 +28,7 @@ from headrace.runtime.testing.loader import ScriptedLoader, ScriptedModel
 from headrace.runtime.testing.runtime import Answer, ask, asking, open_scripted
 from headrace.runtime.testing.schedule import Scenario
 from headrace.runtime.testing.script import Script, ScriptedFault
-from headrace.runtime.trace import Trace
+from headrace.runtime.trace import Trace, TraceEvent
 
 # A few steps long: a client may leave before, in, and after each of them.
 SPAN_SECONDS = 0.06
@@ -111,7 +111,7 @@ def _check(answer: Answer, *codes: Code) -> None:
         assert answer.code in codes, answer.code
 
 
-async def one_of_two_leaves(choices: Choices) -> list[str]:
+async def one_of_two_leaves(choices: Choices) -> list[TraceEvent]:
     """Two clients want the only row."""
     answers: dict[str, Answer] = {}
     async with _house(small_model()) as (runtime, _):
@@ -122,7 +122,7 @@ async def one_of_two_leaves(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def a_third_is_one_too_many(choices: Choices) -> list[str]:
+async def a_third_is_one_too_many(choices: Choices) -> list[TraceEvent]:
     """Three clients for one row and one place in the queue."""
     answers: dict[str, Answer] = {}
     async with _house(small_model()) as (runtime, _):
@@ -135,7 +135,7 @@ async def a_third_is_one_too_many(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def the_model_fails(choices: Choices) -> list[str]:
+async def the_model_fails(choices: Choices) -> list[TraceEvent]:
     """In some step it raises, dies or hangs; it serves whoever comes afterwards."""
     answers: dict[str, Answer] = {}
     model = small_model()
@@ -151,7 +151,7 @@ async def the_model_fails(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def the_first_load(choices: Choices) -> list[str]:
+async def the_first_load(choices: Choices) -> list[TraceEvent]:
     """Two clients come to a cold model, whose load may fail."""
     answers: dict[str, Answer] = {}
     model = small_model()
@@ -165,7 +165,7 @@ async def the_first_load(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def an_unload_meets_requests(choices: Choices) -> list[str]:
+async def an_unload_meets_requests(choices: Choices) -> list[TraceEvent]:
     """Somebody unloads the model, by force or not, while it is asked for."""
     answers: dict[str, Answer] = {}
     model = small_model()
@@ -184,7 +184,7 @@ async def an_unload_meets_requests(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def two_models_take_turns(choices: Choices) -> list[str]:
+async def two_models_take_turns(choices: Choices) -> list[TraceEvent]:
     """There is room for one of the two that are asked for."""
     answers: dict[str, Answer] = {}
     models = small_model("one"), small_model("other")
@@ -200,7 +200,7 @@ async def two_models_take_turns(choices: Choices) -> list[str]:
         return _trace(runtime)
 
 
-async def the_house_is_closed(choices: Choices) -> list[str]:
+async def the_house_is_closed(choices: Choices) -> list[TraceEvent]:
     """The runtime is left while requests are anywhere."""
     answers: dict[str, Answer] = {}
     loader = ScriptedLoader(small_model())
@@ -215,7 +215,7 @@ async def the_house_is_closed(choices: Choices) -> list[str]:
     return _trace(runtime)
 
 
-async def places_are_taken_and_left(choices: Choices) -> list[str]:
+async def places_are_taken_and_left(choices: Choices) -> list[TraceEvent]:
     """The admission stage alone: five requests, two rows, two more places."""
     trace, running = Trace(), 0
     admission = Admission(2, 2, trace)
@@ -244,7 +244,7 @@ async def places_are_taken_and_left(choices: Choices) -> list[str]:
         assert (admission.tickets, admission.queue_depth()) == (0, 0)
         stage.cancel_scope.cancel()
     assert all(event.fields["rows"] <= 2 for event in trace.events("running"))
-    return [str(event) for event in trace.events()]
+    return trace.events()
 
 
 async def a_reader_takes_its_time(choices: Choices) -> str:
@@ -286,8 +286,8 @@ def refused_with(code: Code) -> Iterator[None]:
             raise
 
 
-def _trace(runtime: Runtime) -> list[str]:
-    return [str(event) for event in runtime.trace.events()]
+def _trace(runtime: Runtime) -> list[TraceEvent]:
+    return runtime.trace.events()
 
 
 # A few times as fast, so that the more schedules of them are run.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -63,17 +62,21 @@ class Exploration:
         return self.schedules / self.seconds
 
 
-class _Order(random.Random):
+class _Order:
     """Stands in for trio's own source of randomness."""
 
     def __init__(self, choices: Choices) -> None:
-        super().__init__(choices.seed)
         self._choices = choices
 
-    def shuffle(self, batch: Any) -> None:
-        # trio sorts the batch by age and takes tasks from its end: oldest first is plainest.
-        self._choices.order(batch)
-        batch.reverse()
+    def shuffle(self, batch: list[Any]) -> None:
+        if len(batch) > 1:
+            # trio sorts the batch by age and takes tasks from its end: oldest first is plainest.
+            self._choices.order(batch)
+            batch.reverse()
+
+    def uniform(self, low: float, high: float) -> float:
+        """Where a real clock is to begin, which nobody may depend on."""
+        return low
 
 
 @contextmanager

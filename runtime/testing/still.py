@@ -60,8 +60,8 @@ class StillClock(trio.abc.Clock):
 
 
 class _Doorbell:
-    """Wakes the task that runs what was put into the run from outside of its tasks: the end of a
-    generator that was collected, or Ctrl-C."""
+    """Wakes the task that runs what was put into the run from outside of its tasks, such as the end
+    of a generator that nobody holds any more."""
 
     def __init__(self) -> None:
         self.rung = False
@@ -130,6 +130,13 @@ class _NoInstruments(dict[str, Any]):
         self._runner.instruments = _trio.Instruments((instrument,))
 
 
+class _NoHandler:
+    """In place of trio's own for Ctrl-C: a run that it ends is not gone on with."""
+
+    def close(self) -> None:
+        """There is nothing to put back."""
+
+
 def run_still(main: Callable[[], Awaitable[T]]) -> T:
     """As `trio.run(main)` on a clock that starts at 0, for a `main` that needs nothing but time."""
     if trio.lowlevel.in_trio_run():
@@ -143,6 +150,10 @@ def run_still(main: Callable[[], Awaitable[T]]) -> T:
         with suppress(StopIteration):
             while True:
                 events = runner.io_manager.get_events(loop.send(events))
+    except trio.TrioInternalError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
     finally:
         library.name = before
     result: T = runner.main_task_outcome.unwrap()
@@ -157,13 +168,12 @@ def _runner() -> Any:
         instruments=None,
         io_manager=_Nowhere(doorbell),
         system_context=contextvars.copy_context(),
-        ki_manager=_trio.KIManager(),
+        ki_manager=_NoHandler(),
         strict_exception_groups=True,
         entry_queue=_trio.EntryQueue(wakeup=doorbell),
     )
     runner.instruments = _NoInstruments(runner)
     clock.attach(runner)
     runner.asyncgens.install_hooks(runner)
-    runner.ki_manager.install(runner.deliver_ki, False)
     _trio.GLOBAL_RUN_CONTEXT.runner = runner
     return runner

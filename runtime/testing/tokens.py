@@ -92,6 +92,8 @@ class ScriptedTokenizer:
         return tokens
 
     def encode(self, text: str) -> tuple[int, ...]:
+        if not self._ids:
+            return tuple(text.encode())
         rest, tokens = text.encode(), []
         while rest:
             word = next((word for word in self._longest_first if rest.startswith(word)), rest[:1])
