@@ -32,7 +32,7 @@ from headrace.runtime.ordered import OrderedLink
 from headrace.runtime.process import WorkerProcess, open_worker
 from headrace.runtime.trace import Trace
 
-ENGINE_LOADER = "headrace.actors.engine.lazy:engine_loader"
+ENGINE_LOADER = "headrace.actors.engine.lazy:worker_loader"
 
 
 class WorkerDied(KernelError):

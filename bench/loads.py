@@ -38,18 +38,24 @@ def one_load(folder: Path) -> dict[str, float]:
     import headrace.actors.worker  # noqa: F401 - what a worker has imported when it is told to load
 
     phases.ended("the worker's imports")
-    import mlx.core as mx
+    from headrace.runtime.imports import kept_for_good
 
-    from headrace.actors.engine import load
-    from headrace.actors.engine.batch import BatchEngine
-    from headrace.actors.engine.blas import use_fast_blas
+    with kept_for_good():
+        import mlx.core as mx
+
+        from headrace.actors.engine import load
+        from headrace.actors.engine.batch import BatchEngine
+        from headrace.actors.engine.blas import use_fast_blas
+        from headrace.actors.engine.config import read_config
+        from headrace.actors.engine.estimate import described
+        from headrace.actors.engine.headers import Numerics, read_weight_files
 
     phases.ended("the engine's imports")
     use_fast_blas(1)
     on_cpu = mx.default_device().type == mx.DeviceType.cpu
-    numerics: load.Numerics = "float32" if on_cpu else "stored"
-    config, files = load.read_config(folder), load.read_weight_files(folder)
-    expected = load.described(folder, config, files, numerics)
+    numerics: Numerics = "float32" if on_cpu else "stored"
+    config, files = read_config(folder), read_weight_files(folder)
+    expected = described(folder, config, files, numerics)
     phases.ended("what files tell, and BLAS")
     tokenizer = load._tokenizer(folder, config, expected)
     phases.ended("tokenizer and template")

@@ -5,7 +5,6 @@ Where nothing is missing it listens before it imports the server, which takes mo
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -23,6 +22,7 @@ from headrace.http.commands.completing import models
 from headrace.http.options import resolved, setting_options
 from headrace.http.sockets import Sockets, bound, listen_at
 from headrace.runtime.errors import RequestError, SettingError
+from headrace.runtime.imports import kept_for_good
 
 if TYPE_CHECKING:
     from headrace.actors.provision import Provision
@@ -114,18 +114,6 @@ def serve_at(
     run = partial(serve_until_signal, sockets=sockets, announce=announce)
     trio.run(run, for_a_server(settings), provision)
     termination.ignore()
-
-
-@contextmanager
-def kept_for_good() -> Iterator[None]:
-    """For imports: nothing that is made within is ever garbage. Not looking for it makes a start
-    a tenth faster, and no full collection, for which the loop stands still, looks at it later."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _serve(settings: Settings, sockets: Sockets) -> None:
