@@ -62,8 +62,8 @@ help:  ## list the targets
 test: $(DEV)  ## everything that a change must pass: checks and tests
 	@$(MAKE) --no-print-directory -j 4 tests check
 
-# Files keep their order, in which those that take long come early: by their numbers of tests they
-# would come last.
+# Files, and groups of them that share a server (tests/conftest.py), keep their order, in which those
+# that take long come early: by their numbers of tests they would come last.
 tests: $(DEV) clients browser model
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -107,6 +107,8 @@ mutants: $(DEV)  ## put faults into a copy of the tree, and see that tests notic
 
 slow: $(DEV) $(FRAMEWORKS)  ## the tests that take too long for `make test`, and agents
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
+	@echo "and those that \`make test\` runs with a small model, with the default one"
+	REAL_MODEL=1 $(BIN)/pytest -m "not slow" --timeout 1800 tests/sdk
 
 agents: $(DEV) $(FRAMEWORKS)  ## a loop of an agent through each framework that people use
 	$(BIN)/pytest -m slow tests/sdk/test_agents.py $(ARGS)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 # The cache is expensive to fill; every other variable would change what the tests see.
 KEPT_VARIABLES = {"HEADRACE_HOME"}
+# The folder whose tests share two servers, which every process would start else, and those of its
+# files that take long and have one of their own, or need one only.
+SHARING = "tests/sdk/"
+APART = ("test_failing_servers.py", "test_node.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,10 +40,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # What shares a server takes longest, so it comes first.
+    items.sort(key=lambda item: group_of(item.nodeid) != SHARING)
     marked = [item for item in items if item.get_closest_marker("device")]
     if marked and not _has_accelerator():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+def group_of(nodeid: str) -> str:
+    """What one process runs as a whole: a file, or the files that share a server."""
+    file = nodeid.partition("::")[0]
+    return SHARING if file.startswith(SHARING) and not file.endswith(APART) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = group_of
+    return scheduler
 
 
 @pytest.fixture(autouse=True)

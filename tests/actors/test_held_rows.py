@@ -72,7 +72,7 @@ def check_refused(events: list[Event]) -> None:
 async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5() -> None:
     """Two forms, a choice and a forced call beside a free row, and a schema that means nothing."""
     asked: dict[str, dict[str, Any]] = {
-        "free": {"max_tokens": 30},
+        "free": {"max_tokens": 8},
         "schema": {"constraint": Constraint("json_schema", CITY)},
         "expression": {"constraint": Constraint("regex", "[a-f]{4,8}")},
         "choice": {"constraint": Constraint("choice", ("ďábel 👩‍👩‍👧 日本",))},

@@ -101,7 +101,7 @@ def test_labels_are_the_letters_behind_a_space(loaded: LoadedModel) -> None:
 def test_a_second_decision_about_the_same_state_takes_it_from_the_cache(
     loaded: LoadedModel,
 ) -> None:
-    asked = passage(loaded, STATE * 5)
+    asked = passage(loaded, STATE * 2)
     loaded.engine.limit_cache(1 << 30)
     cold = read(loaded, 11, asked)
     before = loaded.engine.cache_use().tokens_reused

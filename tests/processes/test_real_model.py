@@ -83,12 +83,12 @@ def fed(pid: int) -> None:
 
 
 async def amid_eight_streams(
-    site: WorkerSite, strike: Callable[[WorkerSite], bytes]
+    site: WorkerSite, strike: Callable[[WorkerSite], bytes], tokens: int
 ) -> tuple[list[bytes], bytes]:
     """How eight streams end, from their first text on, and the request that the strike names."""
-    body = {"prompt": "One, two,", "stream": True, "ignore_eos": True, "max_tokens": 200}
+    body = {"prompt": "One, two,", "stream": True, "ignore_eos": True, "max_tokens": tokens}
     completion = http("POST", "/v1/completions", json.dumps(body).encode())
-    asked = [chat("Count.", stream=True, ignore_eos=True, max_tokens=200), completion] * 4
+    asked = [chat("Count.", stream=True, ignore_eos=True, max_tokens=tokens), completion] * 4
     callers: list[Caller] = []
     ends: list[bytes] = []
 
@@ -117,7 +117,7 @@ async def amid_eight_streams(
 
 async def killed_amid_eight_streams(site: WorkerSite) -> None:
     pid = site.pid(DEFAULT_MODEL)
-    ends, _ = await amid_eight_streams(site, killed)
+    ends, _ = await amid_eight_streams(site, killed, 200)
     for rest in ends:
         assert rest.count(b'"error"') == 1, rest[-300:]
         assert b'"code":"engine_unavailable"' in rest
@@ -131,7 +131,7 @@ async def starved_amid_eight_streams(site: WorkerSite) -> None:
     """A failed allocation is an exception of the step, or the end of the process: that depends on
     who asked for the memory. Either way each stream ends once, whole or with one error."""
     pid = site.pid(DEFAULT_MODEL)
-    ends, answer = await amid_eight_streams(site, starved)
+    ends, answer = await amid_eight_streams(site, starved, 40)
     assert answer.count(b'"error"') == 1, answer[-300:]
     for rest in ends:
         assert rest.count(b'"error"') + rest.count(b"[DONE]") == 1, rest[-300:]

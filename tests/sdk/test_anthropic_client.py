@@ -29,11 +29,21 @@ ONE_CALL = {"type": "any", "disable_parallel_tool_use": True}
 GREEDY = {"extra_body": {"temperature": 0}}
 
 
+def client_of(server: Serving) -> anthropic.Anthropic:
+    url = server.base_url
+    return anthropic.Anthropic(base_url=url, api_key="any", max_retries=0, timeout=240)
+
+
 @pytest.fixture(scope="module")
 def claude(served: Serving) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(
-        base_url=served.base_url, api_key="any", max_retries=0, timeout=240
-    ) as client:
+    with client_of(served) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def quick(served_small: Serving) -> Iterator[anthropic.Anthropic]:
+    """For what depends on no weights."""
+    with client_of(served_small) as client:
         yield client
 
 
@@ -85,11 +95,11 @@ class TestMessages:
             "message_stop",
         ]
 
-    def test_a_stop_sequence_is_named(self, claude: Any) -> None:
-        plain = claude.messages.create(**asking())
+    def test_a_stop_sequence_is_named(self, quick: Any) -> None:
+        plain = quick.messages.create(**asking())
         said = plain.content[0].text
         stop = said[len(said) // 2 :][:6]
-        cut = claude.messages.create(**asking(stop_sequences=["never said", stop]))
+        cut = quick.messages.create(**asking(stop_sequences=["never said", stop]))
         assert (cut.stop_reason, cut.stop_sequence) == ("stop_sequence", stop)
         shown = "".join(block.text for block in cut.content if block.type == "text")
         assert shown == said[: said.index(stop)]
@@ -132,13 +142,13 @@ class TestTools:
             assert isinstance(call.input["day"], int)
             assert answer.stop_reason == "tool_use"
 
-    def test_with_none_nothing_is_called_l7(self, claude: Any) -> None:
-        answer = claude.messages.create(**asking(tools=[TOOL], tool_choice={"type": "none"}))
+    def test_with_none_nothing_is_called_l7(self, quick: Any) -> None:
+        answer = quick.messages.create(**asking(tools=[TOOL], tool_choice={"type": "none"}))
         assert {block.type for block in answer.content} == {"text"}
 
-    def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, claude: Any) -> None:
+    def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, quick: Any) -> None:
         turns: list[Any] = [{"role": "user", "content": "Set day 12."}]
-        called = claude.messages.create(
+        called = quick.messages.create(
             **asking(messages=turns, tools=[TOOL], tool_choice=ONE_CALL, max_tokens=60)
         )
         (call,) = [block for block in called.content if block.type == "tool_use"]
@@ -147,7 +157,7 @@ class TestTools:
             {"role": "assistant", "content": called.content},
             {"role": "user", "content": [result]},
         ]
-        assert claude.messages.create(**asking(messages=turns, tools=[TOOL])).content
+        assert quick.messages.create(**asking(messages=turns, tools=[TOOL])).content
 
     def test_a_form_for_the_answer(self, claude: Any) -> None:
         form: Any = {"format": {"type": "json_schema", "schema": SCHEMA}}
@@ -209,15 +219,13 @@ def test_models_in_the_clients_shape_have_their_window_o3(served: Serving, claud
 
 
 @pytest.mark.parametrize("path", sorted(BODIES.glob("messages-*.json")), ids=lambda path: path.stem)
-def test_what_coding_agents_send_is_taken_as_it_is_o1(served: Serving, path: Path) -> None:
+def test_what_coding_agents_send_is_taken_as_it_is_o1(served_small: Serving, path: Path) -> None:
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
     body = json.loads(path.read_text(encoding="utf-8")) | {"model": "default"}
-    counted = posted(served, body, "/v1/messages/count_tokens?beta=true")
+    counted = posted(served_small, body, "/v1/messages/count_tokens?beta=true")
     assert counted.json()["input_tokens"] > 0
-    # An older agent asks in the same shape: reading its prompts takes seconds and shows no more.
-    # `test_bodies.py` has them answered by a scripted model.
-    if "count-tokens" in path.stem or "claude-code-1" in path.stem:
+    if "count-tokens" in path.stem:
         return
     capped = body | {"max_tokens": 4}
-    events = events_of(posted(served, capped, "/v1/messages?beta=true"))
+    events = events_of(posted(served_small, capped, "/v1/messages?beta=true"))
     assert [events[0]["type"], events[-1]["type"]] == ["message_start", "message_stop"]

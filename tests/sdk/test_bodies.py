@@ -1,6 +1,6 @@
 """Every body in `bodies/` through the whole app, over a scripted model: each is taken as it is.
 
-The real model answers those that it reads quickly in `test_chat_bodies.py` and beside it.
+`test_chat_bodies.py` and the files of the clients have them answered over sockets.
 """
 
 from __future__ import annotations

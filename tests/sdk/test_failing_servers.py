@@ -21,14 +21,14 @@ pytestmark = pytest.mark.timeout(500)
 TURNS: Any = [{"role": "user", "content": "Count to a thousand."}]
 # Nothing ends these but their caps.
 ENDLESS: dict[str, Any] = {"model": "default", "stream": True, "extra_body": {"ignore_eos": True}}
-MANY = 4000
+MANY = 8000
 
 
 @contextmanager
-def started(responses: Path) -> Iterator[tuple[Serving, openai.OpenAI]]:
+def started(model: Path | None, responses: Path) -> Iterator[tuple[Serving, openai.OpenAI]]:
     options = ("--responses-file", str(responses), "--shutdown-timeout-s", "0.2")
     with (
-        serving(*options) as server,
+        serving(*options, model=None if model is None else str(model)) as server,
         openai.OpenAI(
             base_url=f"{server.base_url}/v1", api_key="any", max_retries=0, timeout=200
         ) as client,
@@ -73,9 +73,11 @@ def check_told(running: dict[str, Any]) -> None:
     assert (failed.type, failed.response.status) == ("response.failed", "failed")
 
 
-def test_a_death_is_told_and_a_conversation_outlives_its_server(tmp_path: Path) -> None:
+def test_a_death_is_told_and_a_conversation_outlives_its_server(
+    small_model: Path | None, tmp_path: Path
+) -> None:
     asked: dict[str, Any] = {"model": "default", "max_output_tokens": 4, "temperature": 0}
-    with started(tmp_path / "responses.db") as (server, client):
+    with started(small_model, tmp_path / "responses.db") as (server, client):
         running = streams(server, client)
         kill_worker(server)
         check_told(running)
@@ -85,7 +87,7 @@ def test_a_death_is_told_and_a_conversation_outlives_its_server(tmp_path: Path) 
         unfinished = client.responses.create(
             input=TURNS, background=True, **asked | {"max_output_tokens": MANY}
         )
-    with started(tmp_path / "responses.db") as (_, client):
+    with started(small_model, tmp_path / "responses.db") as (_, client):
         assert client.responses.retrieve(first.id) == first
         second = client.responses.create(
             input="What is my name?", previous_response_id=first.id, **asked

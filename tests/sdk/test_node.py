@@ -1,6 +1,7 @@
 """The official Node clients against the real server: one run of `node --test`, told check by check.
 
-The checks stand in `node/*.test.mjs`; `make` installs their packages from the lock file there.
+The Python clients ask the default model for the same things. The checks stand in `node/*.test.mjs`;
+`make` installs their packages from the lock file there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ RUN_SECONDS = 280
 
 # The first check waits for the whole run.
 pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """What these clients look at is the form of what comes."""
+    return served_small
 
 
 @pytest.fixture(scope="module")

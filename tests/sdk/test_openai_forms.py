@@ -1,4 +1,7 @@
-"""Answers held to a form, through the official Python client."""
+"""Answers held to a form, through the official Python client.
+
+The default model is held to some in `test_real_cases.py`, and beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 import openai
 import pytest
 from pydantic import BaseModel
+
+from headrace.runtime.testing.serving import Serving
 
 Ask: TypeAlias = Callable[..., Any]
 
@@ -24,8 +29,14 @@ ASKED: dict[str, Any] = {
     "messages": [{"role": "user", "content": "What colour is grass?"}],
     "temperature": 1,
     "seed": 3,
-    "max_completion_tokens": 60,
+    "max_completion_tokens": 200,
 }
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """Forms hold whatever the weights are."""
+    return served_small
 
 
 @pytest.fixture(scope="module")

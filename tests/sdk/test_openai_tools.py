@@ -1,4 +1,7 @@
-"""Tools through the official Python client. Calls are forced: the model would make none."""
+"""Tools through the official Python client. Calls are forced: the model would make none.
+
+The default model is held to one in `test_real_cases.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
+
+from headrace.runtime.testing.serving import Serving
 
 Ask: TypeAlias = Callable[..., Any]
 
@@ -39,12 +44,18 @@ ASKED: dict[str, Any] = {
     "model": "default",
     "messages": [{"role": "user", "content": "What is the weather?"}],
     "temperature": 0,
-    "max_completion_tokens": 80,
+    "max_completion_tokens": 200,
     "tools": TOOLS,
     # A model of this size goes on calling for as long as it may.
     "parallel_tool_calls": False,
 }
 FORCED = ASKED | {"tool_choice": named("Weather")}
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """Forced calls depend on no weights."""
+    return served_small
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ FREE = 4
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(8, marks=pytest.mark.timeout(600)),
+        pytest.param(4, marks=pytest.mark.timeout(600)),
         pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
 )

@@ -20,6 +20,12 @@ CITY: dict[str, Any] = {
     "properties": {"city": {"type": "string", "maxLength": 10}, "rain": {"type": "boolean"}},
     "required": ["city", "rain"],
 }
+RAIN: dict[str, Any] = {
+    "type": "object",
+    "properties": {"rain": {"type": "boolean"}},
+    "required": ["rain"],
+    "additionalProperties": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -221,17 +227,37 @@ def test_a_prompt_over_the_window_is_refused_k1_h6(chat: Ask, complete: Ask, str
 # ---- forms --------------------------------------------------------------------------------
 
 
+def test_a_forced_call_keeps_to_its_schema_in_both_ways_l6(chat: Ask) -> None:
+    function = {"name": "tell", "parameters": RAIN}
+    asked: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "Does it rain?"}],
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": "tell"}},
+        "parallel_tool_calls": False,
+        "temperature": 0,
+        "max_tokens": 60,
+    }
+    plain = chat(**asked).choices[0]
+    (call,) = plain.message.tool_calls
+    chunks = [chunk.choices[0] for chunk in chat(**asked, stream=True)]
+    pieces = [piece for chunk in chunks for piece in chunk.delta.tool_calls or ()]
+    said = "".join(piece.function.arguments or "" for piece in pieces)
+    jsonschema.validate(json.loads(call.function.arguments), RAIN)
+    assert said == call.function.arguments
+    assert {plain.finish_reason, chunks[-1].finish_reason} == {"tool_calls"}
+
+
 def test_rows_with_forms_and_without_run_together_n1(chat: Ask) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
     asks: list[dict[str, Any]] = [
-        *[{"response_format": schema}] * 3,
+        *[{"response_format": schema}] * 2,
         *[{"extra_body": {"guided_regex": "[a-f]{2,6}"}}] * 2,
-        *[{}] * 3,
+        *[{"max_tokens": 8}] * 2,
     ]
     with ThreadPoolExecutor(len(asks)) as pool:
-        answers = list(pool.map(lambda fields: chat(max_tokens=24, **fields), asks))
-    for answer in answers[:3]:
+        answers = list(pool.map(lambda fields: chat(**{"max_tokens": 24} | fields), asks))
+    for answer in answers[:2]:
         if answer.choices[0].finish_reason == "stop":
             jsonschema.validate(json.loads(text(answer)), CITY)
-    assert all(set(text(answer)) <= set("abcdef") for answer in answers[3:5])
-    assert {answer.choices[0].finish_reason for answer in answers[3:5]} == {"stop"}
+    assert all(set(text(answer)) <= set("abcdef") for answer in answers[2:4])
+    assert {answer.choices[0].finish_reason for answer in answers[2:4]} == {"stop"}

@@ -105,17 +105,22 @@ class TestResponses:
 
 
 class TestTools:
+    def test_the_default_model_is_held_to_a_call_l1_l6(self, client: Any) -> None:
+        self.check_forced(client, TOOL, {"type": "function", "name": "set_day"}, None)
+
     @pytest.mark.parametrize(
         ("tool", "choice", "space"),
         [
             (TOOL, "required", None),
-            (TOOL, {"type": "function", "name": "set_day"}, None),
             (SPACE, {"type": "function", "name": "set_day", "namespace": "days"}, "days"),
         ],
     )
     def test_a_forced_call_is_valid_in_both_ways_l1_l6_o6(
-        self, client: Any, tool: Any, choice: Any, space: str | None
+        self, quick: Any, tool: Any, choice: Any, space: str | None
     ) -> None:
+        self.check_forced(quick, tool, choice, space)
+
+    def check_forced(self, client: Any, tool: Any, choice: Any, space: str | None) -> None:
         fields = {"tools": [tool], "tool_choice": choice} | ONE_CALL
         asked = "Set day 12."
         for response in (
@@ -127,20 +132,20 @@ class TestTools:
             assert (call.name, call.namespace) == ("set_day", space)
             assert call.call_id.startswith("call_")
 
-    def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, client: Any) -> None:
+    def test_a_turn_with_a_call_and_its_result_goes_on_j1(self, quick: Any) -> None:
         fields: dict[str, Any] = {"tools": [TOOL]} | ONE_CALL
-        called = client.responses.create(**asking("Day 12.", tool_choice="required", **fields))
+        called = quick.responses.create(**asking("Day 12.", tool_choice="required", **fields))
         (call,) = [item for item in called.output if item.type == "function_call"]
         result = {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
-        after = client.responses.create(
+        after = quick.responses.create(
             **asking(input=[result], previous_response_id=called.id, tools=[TOOL])
         )
         assert after.status in ("completed", "incomplete")
 
-    def test_a_custom_tool_takes_text(self, client: Any) -> None:
+    def test_a_custom_tool_takes_text(self, quick: Any) -> None:
         regex = {"type": "grammar", "syntax": "regex", "definition": "[ab]{3}"}
         tool: Any = {"type": "custom", "name": "write", "format": regex}
-        response = client.responses.create(
+        response = quick.responses.create(
             **asking("Write.", tools=[tool], tool_choice="required", **ONE_CALL)
         )
         (call,) = [item for item in response.output if item.type == "custom_tool_call"]
@@ -201,18 +206,14 @@ def test_a_refusal_is_an_error_of_the_clients_own_h6_i4_k1(
 
 @pytest.mark.parametrize(
     "path",
-    [
-        # Thousands of tokens each; `test_bodies.py` has them answered by a scripted model.
-        pytest.param(path, marks=[pytest.mark.slow] if "codex" in path.stem else [])
-        for path in sorted(BODIES.glob("responses-*.json"))
-    ],
+    sorted(BODIES.glob("responses-*.json")),
     ids=lambda path: path.stem,
 )
-def test_what_coding_agents_send_is_taken_as_it_is_o6(served: Serving, path: Path) -> None:
+def test_what_coding_agents_send_is_taken_as_it_is_o6(served_small: Serving, path: Path) -> None:
     """Bodies as the agents send them, long texts cut; only the model and the cap are ours."""
     body = json.loads(path.read_text(encoding="utf-8"))
     capped = body | {"max_output_tokens": 4, "model": "default", "stream": True}
-    reply = httpx.post(f"{served.base_url}/v1/responses", json=capped, timeout=240)
+    reply = httpx.post(f"{served_small.base_url}/v1/responses", json=capped, timeout=240)
     assert reply.status_code == 200, reply.text
     lines = [line for line in reply.text.split("\n") if line.startswith("data: ")]
     told = [json.loads(line.removeprefix("data: ")) for line in lines]

@@ -1,4 +1,4 @@
-"""Spoiled bodies over real sockets: the real model is asked what is left of them."""
+"""Spoiled bodies over real sockets: a real model is asked what is left of them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,12 @@ def ask(port: int, path: str, body: bytes) -> str:
     finally:
         connection.close()
     return f"{wrong}: {said[:300]!r} for {body[:2000]!r}" if wrong else ""
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """What is answered to these depends on no weights."""
+    return served_small
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
