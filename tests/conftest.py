@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
@@ -46,6 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and not _has_accelerator():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no accelerator on this machine"))
+
+
+def pytest_collection_finish() -> None:
+    # All that was imported stays: no collection has to look at it, and some tests ask for many.
+    gc.collect()
+    gc.freeze()
 
 
 def group_of(nodeid: str) -> str:
