@@ -28,8 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that would reach for a model hub fails at once, and in the same way everywhere.
     os.environ["HF_HUB_OFFLINE"] = "1"
-    # A gate must not fail by chance: it draws the same examples each time. `make stories` draws
-    # new ones, and more of them.
+    # A gate must not fail by chance: it draws the same examples each time. With EXPLORE=1, as in
+    # `make stories`, new ones are drawn, and more of them.
     exploring = bool(os.environ.get("EXPLORE"))
     hypothesis.settings.register_profile(
         "headrace",
