@@ -32,6 +32,18 @@ def test_a_seed_means_what_it_means_to_trio(name: str) -> None:
         assert kept[0] == kept[1]
 
 
+def test_with_a_version_of_trio_that_was_not_tried_it_is_trios_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trio, "__version__", "99.0")
+
+    async def main() -> type[trio.abc.Clock]:
+        await trio.sleep(3600)
+        return type(trio.lowlevel.current_clock())
+
+    assert run_still(main) is trio.testing.MockClock
+
+
 def test_time_jumps_only_when_nothing_else_can_happen() -> None:
     seen: list[tuple[str, float]] = []
 
