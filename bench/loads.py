@@ -41,6 +41,9 @@ def one_load(folder: Path) -> dict[str, float]:
     from headrace.runtime.imports import kept_for_good
 
     with kept_for_good():
+        from headrace.actors.engine.one_look import import_models
+
+        import_models()
         import mlx.core as mx
 
         from headrace.actors.engine import load

@@ -25,6 +25,9 @@ def worker_loader(blas_threads: int) -> Loader:
 
     def load(source: str, progress: Callable[[float], None]) -> LoadedModel:
         with kept_for_good():
+            from headrace.actors.engine.one_look import import_models
+
+            import_models()
             import headrace.actors.engine.start  # noqa: F401 - what the loader imports
 
         return loader(source, progress)
