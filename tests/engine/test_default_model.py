@@ -55,7 +55,7 @@ def test_it_answers_a_question_in_english(loaded: tuple[Any, Any]) -> None:
     assert pieces[-1].finish_reason == "stop"
 
 
-@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_it_answers_the_same_from_every_cut_of_a_prompt_that_was_kept(
     loaded: tuple[Any, Any], take_with: Any, step: int
 ) -> None:

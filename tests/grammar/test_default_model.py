@@ -125,6 +125,7 @@ def text_of(loaded: LoadedModel, tokens: list[int]) -> str:
     return "".join(map(decoder.add, tokens)) + decoder.flush()
 
 
+@pytest.mark.slow  # `tests/actors/test_held_rows.py` has such rows in one batch of a runtime
 def test_rows_with_and_without_grammars_in_one_batch_n1(
     loaded: LoadedModel, compiler: GrammarCompiler
 ) -> None:
@@ -147,6 +148,7 @@ def test_rows_with_and_without_grammars_in_one_batch_n1(
     assert ended >= 2
 
 
+@pytest.mark.slow  # `tests/actors/test_held_rows.py` has such rows in one batch of a runtime
 def test_a_model_without_call_markup_calls_a_tool_all_the_same_l6(
     loaded: LoadedModel, compiler: GrammarCompiler
 ) -> None:
