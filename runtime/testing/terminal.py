@@ -55,9 +55,11 @@ class Terminal:
         raise TimeoutError(f"no {text!r} after {key!r} in {self.shown[-500:]!r}")
 
     def end(self) -> int:
-        """Wait until the command has ended; its exit code."""
-        while self._read(END_SECONDS):
-            pass
+        """Wait until the command has ended; its exit code. Raises `TimeoutError`."""
+        deadline = time.monotonic() + END_SECONDS
+        while self._read(max(0.0, deadline - time.monotonic())):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it goes on: {self.shown[-500:]!r}")
         return self.process.wait(END_SECONDS)
 
     def _read(self, seconds: float) -> bool:
