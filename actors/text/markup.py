@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 import attrs
@@ -76,12 +77,22 @@ class TaggedMarkup:
 
 def _marks(calls: CallFormat | None, reasoning: ReasoningMarks | None) -> Pattern:
     """Matches what may not be text: group `think`, `open`, `section` or `close`."""
-    groups = {
-        "think": (reasoning.open,) if reasoning else (),
-        "open": calls.openers if calls else (),
-        "section": calls.sections if calls else (),
-        "close": calls.closers if calls else (),
-    }
+    return _pattern(
+        (reasoning.open,) if reasoning else (),
+        calls.openers if calls else (),
+        calls.sections if calls else (),
+        calls.closers if calls else (),
+    )
+
+
+@lru_cache(maxsize=64)  # each answer of a model asks for the same
+def _pattern(
+    think: tuple[str, ...],
+    opening: tuple[str, ...],
+    section: tuple[str, ...],
+    close: tuple[str, ...],
+) -> Pattern:
+    groups = {"think": think, "open": opening, "section": section, "close": close}
     patterns = [
         f"(?P<{name}>{'|'.join(map(regex.escape, texts))})"
         for name, texts in groups.items()
