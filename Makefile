@@ -12,9 +12,12 @@ JOBS ?= 3
 # Without agents.py, which fetches a gigabyte of agents, and screenshots.py, which draws.
 BENCH ?= $(sort $(filter-out bench/_% bench/agents.py bench/screenshots.py,$(wildcard bench/*.py)))
 
-# The first Python on the path that is new enough, if none is named.
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+# If none is named, the first Python that is new enough and whole: the system's, since those that
+# were compiled on the machine itself often lack its profiles and take a third more time, else one on
+# the path. On macOS the system's only asks to be installed.
+SYSTEM_PYTHON = $(if $(filter Linux,$(shell uname -s)),/usr/bin/python3)
+PYTHON ?= $(shell for python in $(SYSTEM_PYTHON) python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
 # Which MLX: part of it on macOS, a wheel of its own for a CUDA device, else the CPU's.
