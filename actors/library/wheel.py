@@ -11,6 +11,7 @@ import fnmatch
 import importlib.util
 import shutil
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -106,8 +107,12 @@ def _pip() -> list[str]:
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     if (found := importlib.util.find_spec("ensurepip")) and found.origin:
-        for bundled in Path(found.origin).parent.glob("_bundled/pip-*.whl"):
-            return [sys.executable, str(bundled / "pip")]
+        # Where a distribution keeps such wheels, if it has not left them with their module.
+        kept = sysconfig.get_config_var("WHEEL_PKG_DIR")
+        folders = [Path(kept)] if kept else []
+        for folder in (*folders, Path(found.origin).parent / "_bundled"):
+            for wheel in folder.glob("pip-*.whl"):
+                return [sys.executable, str(wheel / "pip")]
     raise load_failed(f"{sys.executable} has no pip to fetch models with; install pip")
 
 
