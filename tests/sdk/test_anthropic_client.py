@@ -130,10 +130,10 @@ class TestMessages:
 
 
 class TestTools:
-    def test_a_forced_call_keeps_to_its_schema_in_both_ways_l1_l6_l7(self, claude: Any) -> None:
+    def test_a_forced_call_keeps_to_its_schema_in_both_ways_l1_l6_l7(self, quick: Any) -> None:
         forced = asking("Set day 12.", tools=[TOOL], tool_choice=ONE_CALL, max_tokens=60)
-        plain = claude.messages.create(**forced)
-        with claude.messages.stream(**forced) as stream:
+        plain = quick.messages.create(**forced)
+        with quick.messages.stream(**forced) as stream:
             whole = stream.get_final_message()
         for answer in (plain, whole):
             (call,) = [block for block in answer.content if block.type == "tool_use"]

@@ -105,6 +105,7 @@ class TestResponses:
 
 
 class TestTools:
+    @pytest.mark.slow
     def test_the_default_model_is_held_to_a_call_l1_l6(self, client: Any) -> None:
         self.check_forced(client, TOOL, {"type": "function", "name": "set_day"}, None)
 
