@@ -3,14 +3,9 @@ model's words."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
-import mlx.core as mx
-from mlx.utils import tree_map
-from mlx_lm.models import llama
-from mlx_lm.utils import save_model
+from _small import random_llama
 
 from headrace.actors.library import DEFAULT_MODEL, library_at
 from headrace.runtime.settings import Settings
@@ -32,17 +27,5 @@ def folder_of(source: str) -> Path:
 
 def second_folder(first: Path, parent: Path) -> Path:
     """A llama like `first` with two layers of random weights, and its tokenizer, in `parent`."""
-    folder = parent / "second-model"
-    folder.mkdir()
-    config = json.loads((first / "config.json").read_text()) | {"num_hidden_layers": LAYERS}
-    accepted = llama.ModelArgs.from_dict(config)
-    mx.random.seed(SEED)
-    model = llama.Model(accepted)
-    # Wide enough that greedy choices are clear, as they are in a trained model.
-    model.update(tree_map(lambda w: w + 0.05 * mx.random.normal(w.shape), model.parameters()))
-    save_model(folder, model)
-    (folder / "config.json").write_text(json.dumps(config))
-    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
-        if (first / name).exists():
-            shutil.copy(first / name, folder / name)
-    return folder
+    shape = {"num_hidden_layers": LAYERS}
+    return random_llama(first, parent / "second-model", SEED, shape)

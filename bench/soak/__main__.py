@@ -21,13 +21,14 @@ from typing import Any
 
 import attrs
 import trio
+from _second import default_folder
+from _small import random_llama
 from rich.console import Console
 from served import Served, served
 from soak.book import Book
 from soak.clients import Client
 from soak.looks import ANSWER_SECONDS, Looks
 from soak.memory import Sample
-from soak.models import default_folder, small_folder
 from soak.processes import still_alive
 from soak.report import report, show
 from soak.weather import Weather
@@ -189,7 +190,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         parent, words = Path(name), default_folder()
-        folders = [small_folder(words, parent / f"small-{n}", n) for n in (1, 2)]
+        folders = [random_llama(words, parent / f"small-{n}", n) for n in (1, 2)]
         known = sizes([*folders, words])
         # Room for the main model and one of the others.
         main_bytes, *others = known.values()
