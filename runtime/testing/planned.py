@@ -22,6 +22,9 @@ from headrace.runtime.testing.script import Script
 from headrace.runtime.testing.scripted import Timings
 
 LOADER = "headrace.runtime.testing.planned:loader"
+# A load that its test forgets ends all the same.
+GATE_SECONDS = 300.0
+LOOK_SECONDS = 0.01
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +33,8 @@ class WorkerModel:
 
     It says the alphabet, or `says` again and again. `raises_signal` is a signal that its process
     sends itself in decode step `signal_step` of each life, and `fails_at` a token at which its
-    engine gives a row up; `loads` is False for one that cannot be loaded.
+    engine gives a row up; `loads` is False for one that cannot be loaded. Each load waits for the
+    file `load_gate` to be there, if there is such a path.
     """
 
     id: str
@@ -44,6 +48,7 @@ class WorkerModel:
     signal_step: int = 10
     fails_at: int | None = None
     loads: bool = True
+    load_gate: str | None = None
 
     def spec(self) -> ModelSpec:
         source = msgspec.json.encode(attrs.asdict(self)).decode()
@@ -74,11 +79,22 @@ def _raising_signal(number: int) -> Callable[[], StepResult | None]:
     return hook
 
 
+def _wait_for(gate: str) -> None:
+    deadline = time.monotonic() + GATE_SECONDS
+    while not os.path.exists(gate):
+        if time.monotonic() > deadline:
+            raise RequestError(Code.LOAD_FAILED, f"nobody opened {gate}")
+        time.sleep(LOOK_SECONDS)
+
+
 def loader(blas_threads: int) -> Loader:
     """What a worker calls: a loader whose sources are `WorkerModel`s."""
 
     def load(source: str, progress: Callable[[float], None]) -> LoadedModel:
-        model = msgspec.json.decode(source, type=WorkerModel).scripted()
+        plan = msgspec.json.decode(source, type=WorkerModel)
+        if plan.load_gate is not None:
+            _wait_for(plan.load_gate)
+        model = plan.scripted()
         scripted = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
         return scripted(model.id, progress)
 
