@@ -117,7 +117,7 @@ class Browser:
     def count(self, selector: str) -> int:
         return len(self.texts(selector))
 
-    def until(self, holds: Callable[[], object], *, within: float = 20.0) -> None:
+    def until(self, holds: Callable[[], object], *, within: float = 60.0) -> None:
         """Wait for what the page does in its own time. Raises `TimeoutError`."""
         deadline = time.monotonic() + within
         while not holds():

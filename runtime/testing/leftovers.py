@@ -12,7 +12,7 @@ from pathlib import Path
 CACHED_THREADS = "Trio thread"
 LIBRARY_THREADS = {"TMonitor"}
 # For a thread that is on its way out.
-END_SECONDS = 1.0
+END_SECONDS = 30.0
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class Serving:
         return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request("GET", path, headers={"Connection": "close"})
             return connection.getresponse().read()
@@ -65,7 +65,7 @@ class Serving:
                 total += float(match[2])
         return total
 
-    def until(self, holds: Callable[[], bool], *, within: float = 30.0) -> None:
+    def until(self, holds: Callable[[], bool], *, within: float = 60.0) -> None:
         """Wait for something that the server does in its own time. Raises `TimeoutError`."""
         deadline = time.monotonic() + within
         while not holds():

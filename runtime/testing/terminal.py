@@ -20,8 +20,8 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from headrace.http.cli import main
 main(prog_name="headrace")
 """
-PATIENCE_SECONDS = 30.0
-END_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+END_SECONDS = 60.0
 
 
 class Terminal:

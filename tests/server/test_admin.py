@@ -60,12 +60,14 @@ class TestEngine:
             assert (health.status, health.json["status"]) == (200, "ok")
 
     async def test_it_answers_while_a_model_loads(self) -> None:
-        async with open_site(ScriptedModel(load_seconds=0.3)) as site:
+        async with open_site(ScriptedModel(load_seconds=0)) as site:
             await row_of(site, f"{MODEL}/unload")
+            site.scene.device.hang()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(row_of, site, f"{MODEL}/load")
                 await site.until(lambda: site.scene.runtime.model("scripted").state == "loading")
                 assert (await engine_of(site))["state"] == "starting"
+                site.scene.device.release()
             assert (await engine_of(site))["state"] == "ready"
 
 
@@ -182,7 +184,7 @@ class TestGate:
         async with open_site() as site, site.dial() as caller:
             await caller.send(chat(stream=True, max_tokens=30))
             await caller.read_until(b'"content":"')
-            drained = await row_of(site, "/admin/drain", timeout_s=10)
+            drained = await row_of(site, "/admin/drain", timeout_s=60)
             assert (drained["drained"], drained["in_flight"], drained["timed_out"]) == (
                 True,
                 0,

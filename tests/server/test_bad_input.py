@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
+from headrace.runtime.testing.memory_site import MemorySite, open_memory_site
 from headrace.runtime.testing.site import CHAT, Reply, Site, chat, http, open_site
 
 if sys.version_info >= (3, 14):
@@ -26,7 +28,7 @@ def with_field(name: str, literal: str) -> bytes:
     return json.dumps(GOOD)[:-1].encode() + f', "{name}": {literal}}}'.encode()
 
 
-async def assert_refused(site: Site, reply: Reply, status: int, code: str) -> None:
+async def assert_refused(site: Site | MemorySite, reply: Reply, status: int, code: str) -> None:
     assert (reply.status, reply.code) == (status, code)
     assert reply.headers["content-type"] == "application/json"
     assert set(reply.json["error"]) <= {"message", "type", "param", "code", "details"}
@@ -137,32 +139,33 @@ async def test_compressed_bodies_that_are_refused(
 
 
 class TestSlowBodies:
-    async def test_a_body_that_stops_i6(self) -> None:
-        async with open_site(body_idle_s=0.2) as site, site.dial() as caller:
+    async def test_a_body_that_stops_i6(self, virtual_clock: MockClock) -> None:
+        async with open_memory_site(body_idle_s=2) as site, site.dial() as caller:
             request = chat()
             await caller.send(request[:-5])
-            with trio.fail_after(2):
-                reply = Reply.of(await caller.read_to_end())
+            reply = Reply.of(await caller.read_to_end())
             await assert_refused(site, reply, 408, "request_timeout")
 
-    async def test_a_body_that_trickles(self) -> None:
-        async with open_site(body_total_s=0.4, body_idle_s=30) as site, site.dial() as caller:
+    async def test_a_body_that_trickles(self, virtual_clock: MockClock) -> None:
+        async with open_memory_site(body_total_s=4, body_idle_s=3) as site, site.dial() as caller:
             request = chat()
             body_at = request.index(b"\r\n\r\n") + 4
             await caller.send(request[:body_at])
-            with trio.fail_after(3):
-                for byte in request[body_at : body_at + 6]:
-                    await caller.send(bytes([byte]))
-                    await trio.sleep(0.1)
-                reply = Reply.of(await caller.read_to_end())
+            for byte in request[body_at : body_at + 6]:
+                await caller.send(bytes([byte]))
+                await trio.sleep(1)
+            reply = Reply.of(await caller.read_to_end())
             await assert_refused(site, reply, 408, "request_timeout")
 
-    async def test_a_slow_body_that_is_within_its_limits_is_read(self) -> None:
-        async with open_site(body_idle_s=1) as site, site.dial() as caller:
+    async def test_a_slow_body_that_is_within_its_limits_is_read(
+        self, virtual_clock: MockClock
+    ) -> None:
+        async with open_memory_site(body_idle_s=3) as site, site.dial() as caller:
             request = chat(max_tokens=2)
-            await caller.send(request[:-5])
-            await trio.sleep(0.2)
-            await caller.send(request[-5:])
+            await caller.send(request[:-6])
+            for byte in request[-6:]:
+                await trio.sleep(2)
+                await caller.send(bytes([byte]))
             assert Reply.of(await caller.read_to_end()).status == 200
 
 

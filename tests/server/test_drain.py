@@ -12,7 +12,7 @@ import trio
 from headrace.http.serve import Server, serve_runtime
 from headrace.runtime.settings import Settings
 from headrace.runtime.testing import ScriptedModel, Timings
-from headrace.runtime.testing.scene import open_scene
+from headrace.runtime.testing.scene import Scene, open_scene
 from headrace.runtime.testing.site import Caller, Reply, chat, http
 
 ENDED = b'"code":"closed"}}\n\n'
@@ -30,11 +30,17 @@ async def once(port: int, request: bytes) -> Reply:
         return Reply.of(await caller.read_to_end())
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - a server behind sockets sets no event here
+        await trio.sleep(0.005)
+
+
 @attrs.define
 class Serving:
     """A server that a story stops, with the times of that and of its end."""
 
     server: Server
+    scene: Scene
     stopped_at: float = 0.0
     ended_at: float = 0.0
 
@@ -52,6 +58,8 @@ class Serving:
 
 
 Story: TypeAlias = Callable[[Serving], Awaitable[None]]
+# Nobody waits for so long: who comes to an end at all did not wait for it.
+NEVER = 3600.0
 
 
 async def seconds_to_stop(story: Story, *, drain_seconds: float, **settings: Any) -> float:
@@ -59,11 +67,12 @@ async def seconds_to_stop(story: Story, *, drain_seconds: float, **settings: Any
     model = ScriptedModel(load_seconds=0, timings=Timings(seconds_per_decode=0.02))
     chosen = Settings(port=0, shutdown_timeout_s=drain_seconds, **settings)
     async with open_scene(model, chosen) as scene:
-        async with trio.open_nursery() as nursery:
-            server = await nursery.start(serve_runtime, scene.runtime)
-            serving = Serving(server)
-            nursery.start_soon(serving.watch)
-            await story(serving)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                server = await nursery.start(serve_runtime, scene.runtime)
+                serving = Serving(server, scene)
+                nursery.start_soon(serving.watch)
+                await story(serving)
         await scene.baseline.settle()
     return serving.ended_at - serving.stopped_at
 
@@ -79,7 +88,7 @@ async def test_streams_may_finish_within_the_bound() -> None:
             async with caller.stream:
                 assert b"data: [DONE]\n\n" in await caller.read_to_end()
 
-    assert await seconds_to_stop(story, drain_seconds=10) < 5
+    await seconds_to_stop(story, drain_seconds=NEVER)
 
 
 async def test_streams_that_do_not_finish_end_with_an_error_frame_b9() -> None:
@@ -95,26 +104,30 @@ async def test_streams_that_do_not_finish_end_with_an_error_frame_b9() -> None:
                 # The body ends cleanly, with its last chunk.
                 assert rest.endswith(b"\r\n0\r\n\r\n")
 
-    assert 0.3 <= await seconds_to_stop(story, drain_seconds=0.3) < 2
+    assert await seconds_to_stop(story, drain_seconds=0.3) >= 0.3
 
 
 async def test_whole_answers_that_do_not_finish_get_a_503() -> None:
     async def story(serving: Serving) -> None:
         caller = await connect(serving.port, chat())
-        await trio.sleep(0.2)
+        runtime = serving.scene.runtime
+        await until(lambda: runtime.statistics().rows_running == 1)
         serving.stop()
         async with caller.stream:
             reply = Reply.of(await caller.read_to_end())
         assert (reply.status, reply.code) == (503, "closed")
         assert "retry-after" in reply.headers
 
-    assert await seconds_to_stop(story, drain_seconds=0.3) < 2
+    await seconds_to_stop(story, drain_seconds=0.3)
 
 
 async def test_meanwhile_new_work_is_refused_and_reads_are_answered() -> None:
     async def story(serving: Serving) -> None:
-        running = await connect(serving.port, chat(stream=True, max_tokens=40))
+        device = serving.scene.device
+        serving.scene.model.at_step(5, device.hang, kind="decode")
+        running = await connect(serving.port, chat(stream=True, max_tokens=10))
         await running.read_until(b'"content":"')
+        await until(lambda: device.hung)
         serving.stop()
         for stream in (False, True):
             reply = await once(serving.port, chat(stream=stream))
@@ -123,10 +136,11 @@ async def test_meanwhile_new_work_is_refused_and_reads_are_answered() -> None:
         health = await once(serving.port, http("GET", "/health"))
         assert (health.status, health.json["status"]) == (503, "draining")
         assert (await once(serving.port, http("GET", "/v1/models"))).status == 200
+        device.release()
         async with running.stream:
             assert b"data: [DONE]\n\n" in await running.read_to_end()
 
-    assert await seconds_to_stop(story, drain_seconds=10) < 5
+    await seconds_to_stop(story, drain_seconds=NEVER)
 
 
 async def test_a_second_stop_skips_the_wait() -> None:
@@ -138,7 +152,7 @@ async def test_a_second_stop_skips_the_wait() -> None:
         async with caller.stream:
             assert ENDED in await caller.read_to_end()
 
-    assert await seconds_to_stop(story, drain_seconds=60) < 2
+    await seconds_to_stop(story, drain_seconds=NEVER)
 
 
 async def test_idle_connections_do_not_hold_the_server() -> None:
@@ -151,7 +165,7 @@ async def test_idle_connections_do_not_hold_the_server() -> None:
             async with caller.stream:
                 assert await caller.read_to_end() == b""
 
-    assert await seconds_to_stop(story, drain_seconds=60) < 1
+    await seconds_to_stop(story, drain_seconds=NEVER)
 
 
 async def test_a_reader_that_has_stalled_does_not_hold_the_server() -> None:
@@ -166,13 +180,13 @@ async def test_a_reader_that_has_stalled_does_not_hold_the_server() -> None:
             serving.stop()
             await serving.server.ended.wait()
 
-    assert await seconds_to_stop(story, drain_seconds=0.2, write_stall_s=60) < 5
+    await seconds_to_stop(story, drain_seconds=0.2, write_stall_s=NEVER)
 
 
 async def test_cancelling_the_server_ends_it_at_once() -> None:
     model = ScriptedModel(load_seconds=0)
     async with open_scene(model, Settings(port=0)) as scene:
-        with trio.fail_after(2):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 server = await nursery.start(partial(serve_runtime, scene.runtime))
                 port = int(server.addresses[0].rpartition(":")[2])

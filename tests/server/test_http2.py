@@ -100,5 +100,5 @@ async def test_a_reader_that_opens_no_window_is_let_go_after_its_text() -> None:
         async with client_of(site) as client:
             await client.ask(max_tokens=20)
             await site.until(lambda: bool(site.scene.runtime.requests()))
-            await site.until(lambda: not site.scene.runtime.requests(), within=5)
+            await site.until(lambda: not site.scene.runtime.requests())
         await site.idle()

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from headrace.actors.runtime import Runtime
 from headrace.http.logs import configure, log_lifecycle, on_one_line, where_from
 from headrace.runtime.testing import Script, ScriptedModel
+from headrace.runtime.testing.memory_site import MemorySite, open_memory_site
 from headrace.runtime.testing.site import CHAT, Site, http, open_site
 
 SECRET = "xyzzy plugh"
@@ -63,14 +65,14 @@ def sometimes_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Runtime, "_begin", breaking)
 
 
-async def leave(site: Site, name: str) -> None:
+async def leave(site: Site | MemorySite, name: str) -> None:
     async with site.dial() as caller:
         await caller.send(asking(name, stream=True))
         await caller.read_until(b'"content":"')
         caller.reset()
 
 
-async def cancelled(site: Site, name: str) -> None:
+async def cancelled(site: MemorySite, name: str) -> None:
     async with site.dial() as caller:
         await caller.send(asking(name, stream=True))
         await caller.read_until(b'"content":"')
@@ -78,7 +80,7 @@ async def cancelled(site: Site, name: str) -> None:
         await caller.read_to_end()
 
 
-async def every_ending(site: Site) -> None:
+async def every_ending(site: MemorySite) -> None:
     await site.call(asking("whole", max_tokens=2))
     await site.call(asking("stream", max_tokens=2, stream=True))
     await site.call(asking("invalid", temperature=-1))
@@ -90,15 +92,17 @@ async def every_ending(site: Site) -> None:
     await leave(site, "left")
     await cancelled(site, "cancelled")
     await site.call(http("POST", CHAT, SECRET.encode(), headers={"X-Request-ID": "no-json"}))
+    # For the step in which the last one left.
+    await trio.sleep(1)
     await site.idle()
 
 
 async def test_each_line_of_a_request_has_its_id_and_none_its_text(
-    logged: io.StringIO, sometimes_broken: None
+    logged: io.StringIO, sometimes_broken: None, virtual_clock: MockClock
 ) -> None:
     scripts = {"fails": Script(fail_at=2), "raises": Script(raise_at=2)}
     model = ScriptedModel(load_seconds=0, scripts=scripts)
-    async with open_site(model, request_timeout_s=0.6) as site:
+    async with open_memory_site(model, request_timeout_s=2) as site:
         log_lifecycle(site.scene.runtime)
         await every_ending(site)
         found = lines(logged)

@@ -158,7 +158,7 @@ async def test_models_come_in_pages_in_its_shape_o3() -> None:
 async def test_a_cold_model_is_waited_for_with_comments_alone_h5() -> None:
     model = ScriptedModel(load_seconds=0.3, scripts={"": Script("Hi")})
     async with open_site(model, keepalive_s=0.05) as site:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             reply = await ask(site, stream=True)
         told = events(reply)
         assert told[0]["type"] == "message_start"

@@ -235,7 +235,7 @@ class TestTrace:
 def talk(base_url: str) -> None:
     """What the official client makes of the server."""
     messages: Any = [{"role": "user", "content": "Hi"}]
-    with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=60) as client:
         whole = client.chat.completions.create(model="default", messages=messages)
         assert whole.choices[0].message.content == "Hello there."
         assert whole.choices[0].finish_reason == "stop"

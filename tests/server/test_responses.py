@@ -42,7 +42,7 @@ def events(reply: Reply) -> list[dict[str, Any]]:
 
 async def until(site: Site, name: str, *statuses: str) -> dict[str, Any]:
     """Poll, as clients do."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while True:
             body: dict[str, Any] = (await get(site, name)).json
             if body["status"] in statuses:

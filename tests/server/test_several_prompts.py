@@ -201,25 +201,21 @@ class TestOverTheWire:
                 said[choice["index"]] += choice["text"]
             assert said == [choice["text"] for choice in whole["choices"]]
             assert [text[0] for text in said] == ["a", "b", "c"]
-            await site.idle(within=10)
+            await site.idle()
 
     @pytest.mark.parametrize("stream", [False, True])
     async def test_a_disconnect_ends_them_all_a1(self, stream: bool) -> None:
         async with open_site(slow(), max_rows=2) as site:
             async with site.dial() as caller:
                 await caller.send(completion(["a"] * 5, max_tokens=4000, stream=stream))
-                await site.until(
-                    lambda: site.scene.runtime.statistics().rows_running == 2, within=10
-                )
-            await site.idle(within=10)
+                await site.until(lambda: site.scene.runtime.statistics().rows_running == 2)
+            await site.idle()
 
     async def test_they_are_cancelled_by_one_id(self) -> None:
         async with open_site(slow()) as site:
             async with site.dial() as caller:
                 await caller.send(completion(["a", "b"], max_tokens=4000))
-                await site.until(
-                    lambda: site.scene.runtime.statistics().rows_running == 2, within=10
-                )
+                await site.until(lambda: site.scene.runtime.statistics().rows_running == 2)
                 listed = (await site.call(http("GET", "/v1/requests"))).json["data"]
                 (name,) = {row["response_id"] for row in listed}
                 assert name.startswith("cmpl-")
@@ -227,7 +223,7 @@ class TestOverTheWire:
                 assert deleted.json["status"] == "cancelled"
                 reply = Reply.of(await caller.read_to_end())
                 assert (reply.status, reply.code) == (499, "request_cancelled")
-            await site.idle(within=10)
+            await site.idle()
 
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize(
@@ -247,7 +243,7 @@ class TestOverTheWire:
             assert (reply.status, reply.code) == (400, code)
             assert reply.json["error"]["param"] == param
             assert site.scene.engine.known_rows == ()
-            await site.idle(within=10)
+            await site.idle()
 
     @pytest.mark.parametrize(
         ("prompt", "param"),

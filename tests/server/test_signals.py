@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from headrace.runtime.testing.site import Caller, chat
+from headrace.runtime.testing.site import Caller, Reply, chat, http
 
 SERVER = """
 import logging, sys, time, trio
@@ -51,7 +51,7 @@ async def port_of(server: trio.Process) -> int:
     """The port in the line that says where the server listens."""
     assert server.stdout is not None
     said = b""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while (match := re.search(rb"listening on http://127.0.0.1:(\d+)", said)) is None:
             said += await server.stdout.receive_some()
     return int(match[1])
@@ -66,6 +66,13 @@ async def streams(port: int, count: int, **fields: Any) -> list[Caller]:
     return callers
 
 
+async def health(port: int) -> str:
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        caller = Caller(stream)
+        await caller.send(http("GET", "/health"))
+        return str(Reply.of(await caller.read_to_end()).json["status"])
+
+
 async def ends(callers: list[Caller]) -> list[bytes]:
     rests = []
     for caller in callers:
@@ -76,10 +83,10 @@ async def ends(callers: list[Caller]) -> list[bytes]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_streams_finish_and_the_exit_code_is_0(number: signal.Signals) -> None:
-    async with process(drain=20) as server:
+    async with process(drain=600) as server:
         callers = await streams(await port_of(server), 8, max_tokens=40)
         server.send_signal(number)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             assert all(b"data: [DONE]\n\n" in rest for rest in await ends(callers))
             assert await server.wait() == 0
 
@@ -88,7 +95,7 @@ async def test_streams_without_end_are_ended_properly_b9() -> None:
     async with process(drain=0.5) as server:
         callers = await streams(await port_of(server), 8)
         server.send_signal(signal.SIGTERM)
-        with trio.fail_after(8):
+        with trio.fail_after(60):
             rests = await ends(callers)
             assert [rest.count(b'"code":"closed"') for rest in rests] == [1] * 8
             assert all(rest.endswith(b"\r\n0\r\n\r\n") for rest in rests)
@@ -96,13 +103,15 @@ async def test_streams_without_end_are_ended_properly_b9() -> None:
 
 
 async def test_a_second_signal_does_not_wait() -> None:
-    async with process(drain=60) as server:
-        callers = await streams(await port_of(server), 1)
+    async with process(drain=600) as server:
+        port = await port_of(server)
+        callers = await streams(port, 1)
         server.send_signal(signal.SIGTERM)
-        await trio.sleep(0.3)
+        while (await health(port)) != "draining":  # noqa: ASYNC110 - it is another process
+            await trio.sleep(0.02)
         assert server.poll() is None
         server.send_signal(signal.SIGTERM)
-        with trio.fail_after(8):
+        with trio.fail_after(60):
             assert b'"code":"closed"' in (await ends(callers))[0]
             assert await server.wait() == 0
 
@@ -111,5 +120,5 @@ async def test_a_signal_while_a_model_loads_ends_the_server_too() -> None:
     async with process(drain=5, load=1.0) as server:
         await port_of(server)
         server.send_signal(signal.SIGTERM)
-        with trio.fail_after(8):
+        with trio.fail_after(60):
             assert await server.wait() == 0
