@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile(
         "headrace",
         deadline=None,
+        # Nor may it depend on how busy the machine is.
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
         derandomize=not exploring,
         max_examples=200 if exploring else 50,
     )

@@ -42,7 +42,7 @@ def cancelled_in_the_middle_of_an_answer(real: Serving) -> None:
         real.until(lambda: real.metric("headrace_rows_running") == 1, within=60)
         at.type(CTRL_C)
         at.until("(cancelled)", within=60)
-        real.until(lambda: real.metric("headrace_rows_running") == 0, within=10)
+        real.until(lambda: real.metric("headrace_rows_running") == 0, within=60)
         assert real.metric("headrace_cancelled_total", reason="disconnect") == before + 1
         at.until("> ")
         at.type(CTRL_D)
@@ -76,6 +76,6 @@ def test_a_session_from_pull_to_stop(shell: Shell, monkeypatch: pytest.MonkeyPat
 
         (worker,) = [worker["pid"] for worker in real.get_json("/engine")["workers"]]
         assert "has ended" in answers(shell, "stop")
-        assert real.process.wait(timeout=5) == 0
+        assert real.process.wait(timeout=60) == 0
         assert not exists(worker)
         assert shell("ps").exit_code == 3

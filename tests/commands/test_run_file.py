@@ -62,7 +62,7 @@ def test_the_end_is_seen_even_when_the_file_has_gone_before(tmp_path: Path) -> N
             assert opened is not None
             assert not wait_end(opened, 0)
             process.communicate()
-            assert wait_end(opened, 10)
+            assert wait_end(opened, 60)
         with watched(tmp_path, found) as opened:
             assert opened is None
 

@@ -98,7 +98,7 @@ def test_stop_gives_a_bounded_wait_and_then_ends_them_at_once(
         with terminal("stop", "--now", "--home", str(tmp_path)) as at:
             at.until("has ended")
             assert at.end() == 0
-        assert serving.process.wait(timeout=5) == 0
+        assert serving.process.wait(timeout=60) == 0
         assert shell("stop", "--home", tmp_path).exit_code == 3
         talking.until("The server is closing.")
         talking.until("> ")

@@ -17,7 +17,7 @@ from headrace.runtime.testing.site import Site, open_site
 
 T = TypeVar("T")
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 CODE = "Here is `one` line:\n```python\nprint('<b>bold</b>')\n```\nand <i>that</i> is all."
 SCRIPTS = {
     # By what was said before, if it is there.

@@ -56,7 +56,7 @@ def held(host: Hosted) -> int:
 
 
 def metric(host: Hosted, name: str, label: str = "") -> float:
-    with closing(http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", host.port, timeout=120)) as connection:
         connection.request("GET", "/metrics", headers={"Connection": "close"})
         lines = connection.getresponse().read().decode().splitlines()
     samples = [line for line in lines if line.startswith(name) and label in line]
@@ -83,7 +83,7 @@ def ask(scopes: ExitStack, host: Hosted, text: str, **fields: Any) -> http.clien
 
 def post(host: Hosted, path: str, body: Any) -> http.client.HTTPConnection:
     """A request whose answer nobody has read yet."""
-    connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=120)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", path, json.dumps(body), headers)
     return connection

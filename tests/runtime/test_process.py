@@ -18,7 +18,9 @@ from headrace.runtime.process import StopLadder, WorkerExit, WorkerProcess, open
 from headrace.runtime.testing.sweep import sweep
 
 CHILD = str(Path(__file__).with_name("worker_child.py"))
-SHORT = StopLadder(close_seconds=0.1, term_seconds=0.1, kill_seconds=5.0)
+SHORT = StopLadder(close_seconds=0.1, term_seconds=0.1, kill_seconds=60.0)
+# For one that the second step ends: on a busy machine that may take it a while.
+TO_TERM = StopLadder(close_seconds=0.1, term_seconds=60.0, kill_seconds=60.0)
 killed_by_kernel = pytest.mark.skipif(
     not hasattr(fcntl, "F_SETSIG"), reason="the system has no signal for a pipe's end"
 )
@@ -84,7 +86,7 @@ async def test_a_kill_in_the_middle_of_a_stream_ends_the_stream_at_once() -> Non
     async with worker("flood") as flooding:
         assert await flooding.link.receive() is not None
         os.kill(flooding.pid, signal.SIGKILL)
-        with trio.fail_after(1):
+        with trio.fail_after(30):
             while await flooding.link.receive() is not None:
                 pass
             assert await flooding.wait() == WorkerExit(code=None, signal=signal.SIGKILL)
@@ -93,21 +95,28 @@ async def test_a_kill_in_the_middle_of_a_stream_ends_the_stream_at_once() -> Non
 
 async def test_programs_that_a_worker_started_do_not_hide_its_death() -> None:
     async with worker("spawn") as spawning:
-        assert await spawning.link.receive() == b"up"
-        with trio.fail_after(1):
+        told = await spawning.link.receive()
+        assert told is not None
+        with trio.fail_after(30):
             assert await spawning.link.receive() is None
+        assert is_running(int(told))
+        os.kill(int(told), signal.SIGKILL)
 
 
 # ---- the worker will not leave -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "last"), [("linger", signal.SIGTERM), ("stay", signal.SIGKILL)])
-async def test_the_ladder_goes_as_far_down_as_it_must(kind: str, last: signal.Signals) -> None:
-    async with worker(kind, SHORT) as staying:
-        assert await staying.link.receive() == b"up"
-        began = trio.current_time()
+@pytest.mark.parametrize(
+    ("kind", "ladder", "last"),
+    [("linger", TO_TERM, signal.SIGTERM), ("stay", SHORT, signal.SIGKILL)],
+)
+async def test_the_ladder_goes_as_far_down_as_it_must(
+    kind: str, ladder: StopLadder, last: signal.Signals
+) -> None:
+    with trio.fail_after(30):
+        async with worker(kind, ladder) as staying:
+            assert await staying.link.receive() == b"up"
     assert staying.exit == WorkerExit(code=None, signal=last)
-    assert trio.current_time() - began < 1.0
 
 
 async def test_a_stopped_worker_takes_nothing_and_is_killed() -> None:
@@ -173,7 +182,7 @@ async def test_a_worker_does_not_outlive_a_parent_that_is_killed(
             await trio.sleep(0.1)  # it stops itself right after it has told that it is up
         try:
             os.kill(parent.pid, signal.SIGKILL)
-            with trio.fail_after(1):
+            with trio.fail_after(30):
                 while is_running(grandchild):  # noqa: ASYNC110 - nobody tells us of its end
                     await trio.sleep(0.01)
         finally:

@@ -97,13 +97,13 @@ def late(number: str) -> None:
 
 
 def spawn(number: str) -> None:
-    """Starts a program that outlives it, and is killed."""
+    """Starts a program that outlives it, tells its process id, and is killed."""
     import subprocess
 
     end = inherited_socket(number)
-    end.sendall(framed(b"up"))
-    program = [sys.executable, "-c", "import time; time.sleep(1.5)"]
-    subprocess.Popen(program, close_fds=False)
+    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    started = subprocess.Popen(program, close_fds=False)
+    end.sendall(framed(str(started.pid).encode()))
     os.kill(os.getpid(), signal.SIGKILL)
 
 

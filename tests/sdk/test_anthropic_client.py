@@ -207,7 +207,7 @@ class TestRefusals:
 
 
 def test_models_in_the_clients_shape_have_their_window_o3(served: Serving, claude: Any) -> None:
-    rows = httpx.get(f"{served.base_url}/v1/models", timeout=30).json()["data"]
+    rows = httpx.get(f"{served.base_url}/v1/models", timeout=240).json()["data"]
     assert [row["id"] for row in rows] == [model.id for model in claude.models.list()]
     assert (rows[0]["current"], rows[0]["context_window"]) == (True, 8192)
     model = claude.models.retrieve(rows[0]["id"])

@@ -66,7 +66,7 @@ def test_a_batch_from_upload_to_download(client: openai.OpenAI, nothing_left: Se
 
 
 def test_a_pull_of_what_is_there_tells_where_it_is(served: Serving) -> None:
-    with httpx.Client(base_url=served.base_url, timeout=60) as client:
+    with httpx.Client(base_url=served.base_url, timeout=240) as client:
         job = client.post("/api/jobs", json={"kind": "pull"}).json()["job"]
         with client.stream("GET", f"/api/jobs/{job['id']}/stream") as stream:
             text = stream.read().decode()

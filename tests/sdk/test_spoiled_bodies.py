@@ -42,7 +42,7 @@ def _is_large(cap: Any) -> bool:
 
 def ask(port: int, path: str, body: bytes) -> str:
     """What is wrong with the answer to a body. Raises where the connection is dropped."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()

@@ -25,7 +25,7 @@ def post(served: Serving, **body: Any) -> str:
         json.dumps(body).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as reply:
+    with urllib.request.urlopen(request, timeout=240) as reply:
         assert reply.status == 202
         name: str = json.load(reply)["job"]["id"]
         return name
