@@ -2,7 +2,7 @@
 
 A layer's cache grows by the same bytes with every token, in whole steps of tokens; one with a
 sliding window stops growing at the window; a recurrent state has one size whatever the length.
-Rows that decode together lie in one rectangle, so each takes as much as the longest.
+Rows that decode together lie in rectangles, in which each takes as much as the longest.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Footprint:
     logits_bytes: int = 0
     # Whether rows decode in one batch, padded to the longest.
     together: bool = False
+    # Where those of other lengths lie apart, a row is padded by so many tokens at most.
+    padding_tokens: int | None = None
 
     def row_bytes(self, tokens: int) -> int:
         """The caches of one row that holds so many tokens."""
@@ -52,9 +54,12 @@ class Footprint:
 
     def batch_bytes(self, lengths: Collection[int]) -> int:
         """The caches of rows of these lengths that decode at the same time."""
-        if self.together and lengths:
-            return len(lengths) * self.row_bytes(max(lengths))
-        return sum(map(self.row_bytes, lengths))
+        if not self.together or not lengths:
+            return sum(map(self.row_bytes, lengths))
+        square = len(lengths) * self.row_bytes(max(lengths))
+        if self.padding_tokens is None:
+            return square
+        return min(square, sum(self.row_bytes(length + self.padding_tokens) for length in lengths))
 
     def prefill_bytes(self, chunk_tokens: int, context_tokens: int) -> int:
         """What one chunk takes while it is computed, at the end of so long a context."""

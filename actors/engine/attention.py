@@ -17,6 +17,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models import base
 
+from headrace.actors.engine.bands import Parts
 from headrace.actors.engine.exponentials import MANY, exponentials_in_place
 
 
@@ -31,8 +32,11 @@ def cpu_attention(
 ) -> mx.array:
     """mlx-lm's `scaled_dot_product_attention`.
 
-    Shapes: queries (B, heads, L, dim), keys and values (B, groups, length, dim).
+    Shapes: queries (B, heads, L, dim), keys and values (B, groups, length, dim), or such `Parts`
+    of all rows.
     """
+    if isinstance(keys, Parts):
+        return _by_bands(queries, keys, values, scale, mask, sinks)
     # A quantized cache hands its keys over in parts.
     if sinks is None and isinstance(keys, mx.array) and _is_known(mask):
         rows, heads, length, _ = queries.shape
@@ -44,6 +48,28 @@ def cpu_attention(
     return base.scaled_dot_product_attention(
         queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks
     )
+
+
+def banded_attention(queries: mx.array, keys: Any, values: Any, **arguments: Any) -> mx.array:
+    """mlx-lm's own, to which bands are known."""
+    if isinstance(keys, Parts):
+        return cpu_attention(queries, keys, values, **arguments)
+    return base.scaled_dot_product_attention(queries, keys, values, **arguments)
+
+
+def _by_bands(
+    queries: mx.array, keys: Parts, values: Parts, scale: float, mask: Any, sinks: mx.array | None
+) -> mx.array:
+    """One band after the other."""
+    masks = mask if isinstance(mask, Parts) else [mask] * len(keys)
+    found, first = list[mx.array](), 0
+    for part in zip(keys, values, masks, strict=True):
+        end = first + part[0].shape[0]
+        found.append(
+            cpu_attention(queries[first:end], *part[:2], None, scale, part[2], sinks=sinks)
+        )
+        first = end
+    return mx.concatenate(found)
 
 
 def _is_known(mask: Any) -> bool:

@@ -349,8 +349,10 @@ class BatchEngine:
             for group in [rows] if self.sharing.decode else [[row] for row in rows]:
                 if group:
                     kind = LookaheadBatch if rows is ahead else Batch
-                    self._running.append(kind(self._model, self._vocabulary, self._prefixes))
-                    yield self._running[-1], group
+                    banded = self.sharing.bands
+                    batch = kind(self._model, self._vocabulary, self._prefixes, banded=banded)
+                    self._running.append(batch)
+                    yield batch, group
 
     def _looks_ahead(self, row: Row) -> bool:
         return self._lookahead and not row.host_only
@@ -373,10 +375,8 @@ class BatchEngine:
 
     def __repr__(self) -> str:
         running = sum(len(batch.rows) for batch in self._running)
-        return (
-            f"<BatchEngine {len(self._rows)} rows, {len(self._ready)} ready,"
-            f" {running} in {len(self._running)} batches>"
-        )
+        waiting = f"{len(self._rows)} rows, {len(self._ready)} ready"
+        return f"<BatchEngine {waiting}, {running} in {len(self._running)} batches>"
 
 
 def _is_short(row: Row) -> bool:

@@ -37,10 +37,14 @@ class Batch:
     # Tokens in the cache beyond those that the rows needed for what they were given.
     _ahead = 0
 
-    def __init__(self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes) -> None:
+    def __init__(
+        self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes, *, banded: bool = False
+    ) -> None:
         self._model = model
         self._vocabulary = vocabulary
         self._prefixes = prefixes
+        # Whether rows of different lengths lie apart.
+        self._banded = banded
         # Row i lies in slot i of the cache.
         self.rows: list[Row] = []
         self._cache: Cache = []
@@ -48,19 +52,31 @@ class Batch:
         # Steps since a row joined or left.
         self._calm = 0
 
-    def admit(self, rows: Sequence[Row]) -> None:
-        """Take in rows whose prompts are computed, and their caches."""
+    def admit(self, rows: Sequence[Row]) -> list[int]:
+        """Take in rows whose prompts are computed, and their caches. Returns the places, among the
+        rows that were there and these behind them, of all rows in their new order."""
         caches = [row.cache or kv.fresh(self._model) for row in rows]
-        if not self.rows:
-            self._cache = caches[0] if len(caches) == 1 else kv.joined(caches)
-        elif len(self.rows) == 1:
-            self._cache = kv.joined([self._cache, *caches])
-        else:
-            kv.admit(self._cache, caches)
         for row in rows:
             row.cache = None
-        self.rows = [*self.rows, *rows]
+        if len(self.rows) > 1:
+            order = kv.admit(self._cache, caches)
+        else:
+            order = self._join([self._cache, *caches] if self.rows else caches)
+        together = [*self.rows, *rows]
+        order = order or list(range(len(together)))
+        self.rows = [together[i] for i in order]
         self._changed()
+        return order
+
+    def _join(self, caches: list[Cache]) -> list[int] | None:
+        if len(caches) == 1:
+            self._cache = caches[0]
+        elif self._banded:
+            self._cache, order = kv.banded(caches)
+            return order
+        else:
+            self._cache = kv.joined(caches)
+        return None
 
     def settle(self) -> None:
         """Let go of the rows that need no further token."""
@@ -87,9 +103,12 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of KV of the rows that have not been removed; all of them take the same."""
-        staying = sum(not row.gone for row in self.rows)
-        return kv.nbytes(self._cache) * staying // max(1, len(self.rows))
+        """Bytes of KV of the rows that have not been removed."""
+        count = len(self.rows)
+        gone = [index for index, row in enumerate(self.rows) if row.gone]
+        return kv.nbytes(self._cache) - sum(
+            kv.row_nbytes(self._cache, index, count) for index in gone
+        )
 
     def _done(self, row: Row) -> bool:
         return row.gone or row.exhausted
@@ -104,7 +123,7 @@ class Batch:
         for index, row in enumerate(self.rows):
             if index not in staying and not row.gone:
                 self.hand_in(row)
-        order = _gaps_filled(kept)
+        order = kv.arranged(self._cache, kept)
         if not order:
             self._cache = []
         elif len(order) == 1:
@@ -138,20 +157,23 @@ class LookaheadBatch(Batch):
     _xp = mx
     _ahead = 1
 
-    def __init__(self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes) -> None:
-        super().__init__(model, vocabulary, prefixes)
+    def __init__(
+        self, model: Any, vocabulary: Vocabulary, prefixes: Prefixes, *, banded: bool = False
+    ) -> None:
+        super().__init__(model, vocabulary, prefixes, banded=banded)
         # Tokens of the step in flight, (B,), not read yet.
         self._flying = mx.array([], dtype=mx.uint32)
 
-    def admit(self, rows: Sequence[Row]) -> None:
-        """Take rows in. Their first step is submitted at once, apart from the one in flight."""
+    def admit(self, rows: Sequence[Row]) -> list[int]:
+        """The same. Their first step is submitted at once, apart from the one in flight."""
         first = _FirstStep(self._model, self._vocabulary, self._prefixes)
         first.admit(rows)
         tokens = first.submit()
         first.release()
-        super().admit(rows)
-        self._flying = mx.concatenate([self._flying, tokens])
+        order = super().admit(rows)
+        self._flying = mx.concatenate([self._flying, tokens])[mx.array(order, dtype=mx.uint32)]
         mx.async_eval(self._flying)
+        return order
 
     def _done(self, row: Row) -> bool:
         # The last token of an exhausted row is in flight.
@@ -218,14 +240,3 @@ def _taken(rows: Sequence[Row], tokens: Sequence[int]) -> list[tuple[Row, int]]:
     for row, token in zip(rows, tokens, strict=True):
         row.take(token)
     return list(zip(rows, tokens, strict=True))
-
-
-def _gaps_filled(kept: Sequence[int]) -> list[int]:
-    """The kept slots (ascending) in an order in which as many as can stay where they are.
-
-    Slots below the new length stay; those above it move into the gaps.
-    """
-    count = len(kept)
-    staying = {slot for slot in kept if slot < count}
-    moving = iter([slot for slot in kept if slot >= count])
-    return [slot if slot in staying else next(moving) for slot in range(count)]

@@ -14,6 +14,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 
+from headrace.actors.engine.bands import SPAN_TOKENS, BandedKVCache, gaps_filled
 from headrace.actors.engine.slots import SlotKVCache
 
 Cache: TypeAlias = list[Any]
@@ -52,6 +53,19 @@ def joined(caches: Sequence[Cache]) -> Cache:
     return [_joined(layers) for layers in zip(*caches, strict=True)]
 
 
+def can_be_banded(cache: Cache) -> bool:
+    return all(type(layer) is KVCache for layer in cache)
+
+
+def banded(
+    caches: Sequence[Cache], span_tokens: int = SPAN_TOKENS
+) -> tuple[Cache, list[int] | None]:
+    """The same with rows of different lengths apart, in an order that is told; it takes over what
+    each row had."""
+    cache: Cache = [BandedKVCache(span_tokens) for _ in caches[0]]
+    return cache, admit(cache, caches)
+
+
 def _joined(layers: Sequence[Any]) -> Any:
     if isinstance(layers[0], CacheList):
         parts = zip(*(layer.caches for layer in layers), strict=True)
@@ -61,13 +75,16 @@ def _joined(layers: Sequence[Any]) -> Any:
     return layers[0].merge(list(layers))
 
 
-def admit(cache: Cache, caches: Sequence[Cache]) -> None:
-    """Append rows that have a cache each to one made by `joined`."""
-    for layer, *added in zip(cache, *caches, strict=True):
-        _admit(layer, added)
+def admit(cache: Cache, caches: Sequence[Cache]) -> list[int] | None:
+    """Add rows that have a cache each to one made by `joined` or `banded`. Returns the numbers of
+    all rows in their new order; None where the new ones are behind the others."""
+    orders = [_admit(layer, added) for layer, *added in zip(cache, *caches, strict=True)]
+    return orders[0]
 
 
-def _admit(layer: Any, added: Sequence[Any]) -> None:
+def _admit(layer: Any, added: Sequence[Any]) -> list[int] | None:
+    if isinstance(layer, BandedKVCache):
+        return layer.admit(added)
     if isinstance(layer, CacheList):
         for part, *parts in zip(layer.caches, *(one.caches for one in added), strict=True):
             _admit(part, parts)
@@ -75,6 +92,13 @@ def _admit(layer: Any, added: Sequence[Any]) -> None:
         layer.admit(added)
     else:
         layer.extend(added[0].merge(list(added)))
+    return None
+
+
+def arranged(cache: Cache, kept: Sequence[int]) -> list[int]:
+    """These rows (ascending) in an order in which they can be selected at little cost."""
+    first = cache[0] if cache else None
+    return first.arranged(kept) if isinstance(first, BandedKVCache) else gaps_filled(kept)
 
 
 def select(cache: Cache, indices: list[int]) -> None:
@@ -93,7 +117,7 @@ def give_back(cache: Sequence[Any]) -> None:
     for layer in cache:
         if isinstance(layer, CacheList):
             give_back(layer.caches)
-        elif isinstance(layer, SlotKVCache):
+        elif isinstance(layer, SlotKVCache | BandedKVCache):
             layer.give_back()
 
 
@@ -119,6 +143,14 @@ def arrays(cache: Cache) -> list[mx.array]:
 def nbytes(cache: Cache) -> int:
     """Bytes allocated for the rows in it, which is more than their tokens need."""
     return sum(map(_nbytes, cache))
+
+
+def row_nbytes(cache: Cache, row: int, rows: int) -> int:
+    """Bytes of one of so many rows of a batch cache."""
+    return sum(
+        layer.row_nbytes(row) if isinstance(layer, BandedKVCache) else _nbytes(layer) // rows
+        for layer in cache
+    )
 
 
 def _nbytes(layer: Any) -> int:

@@ -14,6 +14,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes, dequantize_model, load_model
 
 from headrace.actors.engine import footprint, kv
+from headrace.actors.engine.bands import PADDING_TOKENS
 from headrace.actors.engine.batch import BatchEngine
 from headrace.actors.engine.config import Config, end_tokens, read_config
 from headrace.actors.engine.embedding_files import is_encoder, read_embedder
@@ -77,7 +78,9 @@ class MlxLoader:
                 newline_tokens=tokenizer.newline_tokens,
             )
         progress(1.0)
-        found = attrs.evolve(info.footprint, together=engine.sharing.decode)
+        shared = engine.sharing
+        padding = PADDING_TOKENS if shared.bands else None
+        found = attrs.evolve(info.footprint, together=shared.decode, padding_tokens=padding)
         info = attrs.evolve(info, has_chat_template=tokenizer.has_chat_template, footprint=found)
         return LoadedModel(info, engine, tokenizer)
 

@@ -26,14 +26,16 @@ _TOLERANCE = 0.03
 
 @attrs.frozen
 class Sharing:
-    """Whether rows of different lengths can decode, and compute their prompts, in one pass."""
+    """Whether rows of different lengths can decode, and compute their prompts, in one pass; and
+    whether they can lie in bands then, which takes an attention that knows them."""
 
     decode: bool
     prompts: bool
+    bands: bool = False
 
 
 def sharing(model: Any, vocab_size: int) -> Sharing:
-    """Raises what the model raises of a row by itself. Costs four forward passes over a few tokens,
+    """Raises what the model raises of a row by itself. Costs five forward passes over a few tokens,
     which also warm the model up, and five more where prompts cannot share one."""
     rows: Rows = tuple(
         [token % vocab_size for token in tokens] for tokens in (range(1, 3), range(3, 8))
@@ -41,24 +43,31 @@ def sharing(model: Any, vocab_size: int) -> Sharing:
     alone = mx.stack([forward.all_logits(model, kv.fresh(model), row)[-1] for row in rows])
     if not kv.mergeable(kv.fresh(model)):
         return Sharing(decode=False, prompts=False)
-    together = _tried(model, rows, lambda: _computed_together(model, rows))
+    together = _tried(model, rows, lambda: kv.joined(_computed_together(model, rows)))
     if _agree(together, alone):
         # They were taken apart and joined on the way, so that rows can decode together is shown.
-        return Sharing(decode=True, prompts=True)
+        return Sharing(decode=True, prompts=True, bands=_agree(_in_bands(model, rows), alone))
     # Now token by token, since a whole row at once is rounded in another way than a step.
     caches = [_computed(model, row) for row in rows]
     # Joining copies them, so each can go on by itself after it.
-    joined = _tried(model, rows, lambda: caches)
+    joined = _tried(model, rows, lambda: kv.joined(caches))
     last = zip(caches, rows, strict=True)
     stepped = mx.concatenate([_last_logits(model, cache, [row]) for cache, row in last])
     decode = _agree(joined, stepped)
     return Sharing(decode=decode, prompts=decode and _agree(together, stepped))
 
 
-def _tried(model: Any, rows: Rows, prefixes: Callable[[], list[Cache]]) -> mx.array | None:
+def _in_bands(model: Any, rows: Rows) -> mx.array | None:
+    """Their logits where each lies in a band of its own."""
+    if not kv.can_be_banded(kv.fresh(model)):
+        return None
+    return _tried(model, rows, lambda: kv.banded(_computed_together(model, rows), span_tokens=0)[0])
+
+
+def _tried(model: Any, rows: Rows, joined: Callable[[], Cache]) -> mx.array | None:
     """The rows' logits in one pass; None where the model or its caches cannot do it."""
     try:
-        logits = _last_logits(model, kv.joined(prefixes()), rows)
+        logits = _last_logits(model, joined(), rows)
         mx.eval(logits)
     except Exception:
         return None

@@ -17,6 +17,7 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import CacheList, KVCache
 
 from headrace.actors.engine import kv
+from headrace.actors.engine.bands import BandedKVCache
 from headrace.actors.engine.kv import Cache
 from headrace.actors.engine.slots import SlotKVCache
 
@@ -80,7 +81,7 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
 
 
 def can_be_cut(leaf: Any) -> bool:
-    return type(leaf) is KVCache or isinstance(leaf, SlotKVCache)
+    return type(leaf) is KVCache or isinstance(leaf, SlotKVCache | BandedKVCache)
 
 
 def segment_of(cache: Cache, index: int, first: int, last: int) -> Segment:
@@ -113,6 +114,8 @@ def _with_states(layer: Any, states: Iterator[Any]) -> Any:
 
 
 def _cut(leaf: Any, index: int, first: int, last: int) -> KeysValues:
+    if isinstance(leaf, BandedKVCache):
+        leaf, index = leaf.place(index)
     row = slice(index, index + 1)
     if isinstance(leaf, SlotKVCache):
         left = leaf.padding_of(index)

@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache
 
 # Left padding that all rows share and that is worth copying everything to be rid of.
-_SHARED_PADDING = 64
+SHARED_PADDING = 64
 
 
 class SlotKVCache(BatchKVCache):
@@ -31,13 +31,17 @@ class SlotKVCache(BatchKVCache):
     values: Any
 
     def __init__(self, caches: Sequence[Any]) -> None:
-        """Hold copies of single rows' caches (mlx-lm's KVCache), at least one."""
+        """Hold copies of single rows' caches (mlx-lm's KVCache), at least one; one by itself is
+        not copied, and of no further use."""
         lengths = [cache.offset for cache in caches]
         padding = [max(lengths) - length for length in lengths]
         super().__init__(padding)
         self._idx = max(lengths)
         self._set_padding(padding)
-        self._write(0, caches)
+        if len(caches) == 1:
+            self.keys, self.values = caches[0].keys, caches[0].values
+        else:
+            self._write(0, caches)
 
     @property
     def rows(self) -> int:
@@ -47,6 +51,11 @@ class SlotKVCache(BatchKVCache):
     def slots(self) -> int:
         """Rows there is room for."""
         return 0 if self.keys is None else int(self.keys.shape[0])
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of the shortest and of the longest row."""
+        return self._idx - max(self._padding), self._idx - min(self._padding)
 
     def padding_of(self, row: int) -> int:
         """Where the row's first token lies."""
@@ -68,9 +77,10 @@ class SlotKVCache(BatchKVCache):
     def admit(self, caches: Sequence[Any]) -> None:
         """Append copies of single rows' caches."""
         longest = max(cache.offset for cache in caches)
-        if longest > self._idx:
-            self._repack(list(range(self.rows)), longest - self._idx)
         first = self.rows
+        if longest > self._idx:
+            slots = self._slots_for(first + len(caches))
+            self._repack(list(range(first)), longest - self._idx, slots)
         self._set_padding(self._padding + [self._idx - cache.offset for cache in caches])
         self._write(first, caches)
 
@@ -79,7 +89,7 @@ class SlotKVCache(BatchKVCache):
         kept, count = list(batch_indices), len(batch_indices)
         moves = [(to, row) for to, row in enumerate(kept) if to != row]
         padding = [self._padding[row] for row in kept]
-        wasteful = self.slots - count > max(2, count // 2) or min(padding) >= _SHARED_PADDING
+        wasteful = self.slots - count > max(2, count // 2) or min(padding) >= SHARED_PADDING
         if self.keys is None:
             self._set_padding(padding)
         elif wasteful or any(row < count for _, row in moves):
@@ -129,8 +139,9 @@ class SlotKVCache(BatchKVCache):
             self.keys[row : row + 1, :, left:end, :] = cache.keys[..., : cache.offset, :]
             self.values[row : row + 1, :, left:end, :] = cache.values[..., : cache.offset, :]
 
-    def _repack(self, kept: list[int], shift: int) -> None:
-        """Copy these rows into buffers of their own, moved right (or left) by `shift` tokens."""
+    def _repack(self, kept: list[int], shift: int, slots: int | None = None) -> None:
+        """Copy these rows into buffers of their own, of so many slots if not of one for each,
+        moved right (or left) by `shift` tokens."""
         padding = [self._padding[row] + shift for row in kept]
         start, end = max(0, -shift), self._idx
         keys, values = self.keys, self.values
@@ -138,7 +149,7 @@ class SlotKVCache(BatchKVCache):
         self._idx = end + shift
         self._set_padding(padding)
         if keys is not None:
-            self._allocate(len(kept), self._idx, keys, values)
+            self._allocate(len(kept) if slots is None else slots, self._idx, keys, values)
             at = slice(max(0, shift), self._idx)
             self.keys[: len(kept), :, at] = keys[kept, :, start:end]
             self.values[: len(kept), :, at] = values[kept, :, start:end]
@@ -147,9 +158,11 @@ class SlotKVCache(BatchKVCache):
         """Make the buffers hold this many rows and tokens; `keys` and `values` show the shapes."""
         room = 0 if self.keys is None else self.keys.shape[2]
         if rows > self.slots or length > room:
-            # Where rows keep joining, not each of them should move all others.
-            slots = self.slots if rows <= self.slots else rows + rows // 8
-            self._allocate(slots, max(length, room), keys, values)
+            self._allocate(self._slots_for(rows), max(length, room), keys, values)
+
+    def _slots_for(self, rows: int) -> int:
+        """Where rows keep joining, not each of them should move all others."""
+        return self.slots if rows <= self.slots else rows + rows // 8
 
     def _allocate(self, slots: int, length: int, keys: Any, values: Any) -> None:
         room = -(-length // self.step) * self.step

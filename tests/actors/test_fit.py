@@ -66,11 +66,12 @@ def test_more_tokens_never_take_less(footprint: Footprint, one: int, other: int)
     assert footprint.lone_bytes(few, 128) <= footprint.lone_bytes(many, 128)
 
 
-@given(footprints, st.lists(st.integers(0, 3000), max_size=8), st.booleans())
+@given(footprints, st.lists(st.integers(0, 3000), max_size=8), st.booleans(), st.booleans())
 def test_a_batch_takes_no_less_than_its_rows(
-    footprint: Footprint, lengths: list[int], together: bool
+    footprint: Footprint, lengths: list[int], together: bool, banded: bool
 ) -> None:
-    footprint = attrs.evolve(footprint, together=together)
+    padding = 300 if banded else None
+    footprint = attrs.evolve(footprint, together=together, padding_tokens=padding)
     assert footprint.batch_bytes(lengths) >= sum(map(footprint.row_bytes, lengths))
 
 

@@ -123,7 +123,7 @@ def test_a_model_computes_the_same_with_it(length: int) -> None:
     assert compute_on_cpu(model) == 4
     np.testing.assert_allclose(logits(model, prompts), before, rtol=1e-4, atol=1e-5)
     assert isinstance(model.layers[0].self_attn, llama.Attention)
-    assert type(model.layers[-1].self_attn) is llama.Attention
+    assert type(model.layers[-1].mlp) is llama.MLP
 
 
 def test_no_other_model_is_touched() -> None:
