@@ -17,7 +17,7 @@ def test_a_killed_writer_leaves_whole_files_and_the_next_run_completes_them(tmp_
         [sys.executable, str(CHILD), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

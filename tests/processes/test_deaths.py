@@ -14,11 +14,13 @@ import trio
 from headrace.actors.patience import Patience
 from headrace.runtime.testing.planned import WorkerModel
 from headrace.runtime.testing.site import Caller, Reply, chat
-from headrace.runtime.testing.workers import START_SECONDS, WorkerSite, is_alive, open_workers
+from headrace.runtime.testing.workers import WorkerSite, is_alive, open_workers
 
 ONE = WorkerModel(id="one")
 OTHER = WorkerModel(id="other")
 FRAME = b'"content":"'
+# More than a worker on a busy machine is silent in its load by itself.
+LOAD_SECONDS = 6.0
 
 
 @asynccontextmanager
@@ -31,12 +33,6 @@ async def streams(site: WorkerSite, model: str, count: int) -> AsyncIterator[lis
         for caller in callers:
             await caller.read_until(FRAME)
         yield callers
-
-
-async def end_of(caller: Caller) -> tuple[bytes, float]:
-    """The rest of a stream, and when its last byte came."""
-    rest = await caller.read_to_end()
-    return rest, trio.current_time()
 
 
 def assert_one_error(rest: bytes, code: bytes = b"engine_unavailable") -> None:
@@ -88,14 +84,14 @@ async def test_a_model_that_kills_its_own_process_takes_its_requests_along_and_n
 
 
 async def test_before_the_first_byte_it_is_a_502_that_tells_the_state() -> None:
-    slow = WorkerModel(id="slow", decode_seconds=30.0)
+    slow = WorkerModel(id="slow", decode_seconds=600.0)
     async with open_workers(slow) as site, site.dial() as whole, site.dial() as stream:
         await whole.send(chat(model="slow"))
         await stream.send(chat(model="slow", stream=True))
         await site.until(lambda: site.runtime.statistics().leases == 2)
-        await trio.sleep(0.2)
         site.kill("slow")
-        with trio.fail_after(1.5):
+        # Long before the first text would come.
+        with trio.fail_after(60):
             replies = [Reply.of(await caller.read_to_end()) for caller in (whole, stream)]
         for reply in replies:
             assert (reply.status, reply.code) == (502, "engine_unavailable")
@@ -104,28 +100,33 @@ async def test_before_the_first_byte_it_is_a_502_that_tells_the_state() -> None:
             assert int(reply.headers["retry-after"]) >= 1
             assert "x-should-retry" not in reply.headers
         await site.ready("slow")
-        await site.idle(within=5.0)
+        await site.idle()
 
 
-async def test_a_request_that_comes_while_it_starts_again_is_served() -> None:
-    slow_to_load = WorkerModel(id="one", load_seconds=0.5)
-    async with open_workers(slow_to_load) as site:
+async def test_a_request_that_comes_while_it_starts_again_is_served(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    async with open_workers(WorkerModel(id="one", load_gate=str(gate))) as site:
+        gate.unlink()
         site.kill("one")
         await site.until(lambda: site.model("one").state == "restarting")
         assert (await site.get("/health"))["status"] == "degraded"
-        with trio.fail_after(20):
-            reply = await site.call(chat(model="one", max_tokens=3))
-        assert reply.status == 200
+        with trio.fail_after(60):
+            async with site.dial() as caller:
+                await caller.send(chat(model="one", max_tokens=3))
+                await site.until(lambda: site.runtime.statistics().requests_in_flight == 1)
+                gate.touch()
+                assert Reply.of(await caller.read_to_end()).status == 200
 
 
 async def test_too_many_deaths_exhaust_it_until_it_is_loaded_by_hand() -> None:
     async with open_workers(ONE, OTHER, restart_limit=1) as site:
         site.kill("one")
-        await site.until(lambda: site.model("one").worker.restarts == 1, within=5)
+        await site.until(lambda: site.model("one").worker.restarts == 1)
         await site.ready("one")
         async with streams(site, "one", 1) as (caller,):
             site.kill("one")
-            rest, _ = await end_of(caller)
+            rest = await caller.read_to_end()
         assert_one_error(rest)
         await site.until(lambda: site.model("one").exhausted)
         assert (await site.get("/engine"))["state"] == "exhausted"
@@ -142,21 +143,23 @@ async def test_too_many_deaths_exhaust_it_until_it_is_loaded_by_hand() -> None:
         assert (await site.get("/health"))["status"] == "ok"
 
 
-async def test_a_worker_that_stands_still_in_its_load_is_killed_and_started_again_b3() -> None:
-    slow = WorkerModel(id="one", load_seconds=1.0)
-    patience = Patience(load_seconds=2.5)
+async def test_a_worker_that_stands_still_in_its_load_is_killed_and_started_again_b3(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    slow = WorkerModel(id="one", load_gate=str(gate))
+    patience = Patience(load_seconds=LOAD_SECONDS)
     async with open_workers(slow, loaded=False, patience=patience) as site, site.dial() as waiting:
         await waiting.send(chat(model="one"))
-        await site.until(lambda: bool(site.runtime.trace.events("worker.loading")), within=20)
-        stopped_at = trio.current_time()
+        await site.until(lambda: bool(site.runtime.trace.events("worker.loading")))
         pid = site.kill("one", signal.SIGSTOP)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             reply = Reply.of(await waiting.read_to_end())
-        assert trio.current_time() - stopped_at < 6.0
         assert (reply.status, reply.code) == (502, "engine_unavailable")
         assert reply.json["error"]["details"] == {"state": "restarting"}
         (silent,) = site.runtime.trace.events("worker.silent")
-        assert (silent.fields["phase"], silent.fields["seconds"]) == ("loading", 2.5)
+        assert (silent.fields["phase"], silent.fields["seconds"]) == ("loading", LOAD_SECONDS)
+        gate.touch()
         await site.ready("one")
         assert site.pid("one") != pid
         assert not is_alive(pid)
@@ -164,13 +167,11 @@ async def test_a_worker_that_stands_still_in_its_load_is_killed_and_started_agai
 
 async def test_a_step_that_hangs_ends_the_worker_b3() -> None:
     hangs = WorkerModel(id="one", decode_seconds=30.0)
-    async with open_workers(hangs, step_timeout_s=0.5) as site:
+    async with open_workers(hangs, step_timeout_s=2.0) as site:
         pid = site.pid("one")
-        began = trio.current_time()
         reply = await site.call(chat(model="one"))
         assert (reply.status, reply.code) == (502, "engine_unavailable")
         # The worker's own watchdog is first, and says so by its exit code.
-        assert trio.current_time() - began < 2.0
         assert site.model("one").worker.exit_code == 1
         await site.ready("one")
         assert site.pid("one") != pid
@@ -183,7 +184,7 @@ async def test_a_cancel_reaches_a_worker_that_was_frozen_a10() -> None:
         await trio.sleep(1.0)
         assert site.runtime.statistics().leases == 1, "the row is still in the engine"
         site.kill("one", signal.SIGCONT)
-        await site.idle(within=5.0)
+        await site.idle()
         assert site.pid("one") == pid
         assert site.runtime.statistics().cancelled_total["disconnect"] == 1
         decoded = site.runtime.statistics().decoded_tokens_total
@@ -195,30 +196,34 @@ async def test_a_cancel_reaches_a_worker_that_was_frozen_a10() -> None:
 async def test_random_kills_leave_the_server_and_every_request_an_answer_d9() -> None:
     """Answered in full, or refused or ended with a typed error; nothing hangs or is left."""
     draw = random.Random(7)
-    outcomes: dict[str, int] = {}
+    outcomes = {"ok": 0, "error": 0}
 
-    async def ask_again_and_again(site: WorkerSite, until: float, number: int) -> None:
-        while trio.current_time() < until:
+    async def ask_again_and_again(site: WorkerSite, over: trio.Event, number: int) -> None:
+        while not over.is_set():
             model = draw.choice(("one", "other"))
-            with trio.fail_after(20):
+            with trio.fail_after(100):
                 reply = await site.call(chat(model=model, stream=number % 2 == 0, max_tokens=10))
             outcome = "error" if b'"error"' in reply.body else "ok"
             if outcome == "error":
                 assert b'"code":"engine_unavailable"' in reply.body
                 assert reply.status in (200, 502)
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+            outcomes[outcome] += 1
 
     # Deaths are forgotten at once, so that no start has to wait.
     async with open_workers(ONE, OTHER, restart_period_s=0.05) as site:
-        until = trio.current_time() + 4.0
+        over = trio.Event()
         async with trio.open_nursery() as nursery:
             for number in range(6):
-                nursery.start_soon(partial(ask_again_and_again, site, until, number))
-            while trio.current_time() < until:
+                nursery.start_soon(partial(ask_again_and_again, site, over, number))
+            for _ in range(8):
                 await trio.sleep(draw.uniform(0.1, 0.8))
                 alive = [m.id for m in site.runtime.statistics().models if m.worker.pid]
                 if alive:
                     site.kill(draw.choice(alive))
-        assert outcomes["error"] > 0
-        assert outcomes["ok"] > 0
-        await site.idle(within=START_SECONDS)
+            # Left alone they are there again, however long that takes; a stream sees the next kill.
+            await site.until(lambda: outcomes["ok"] > 0)
+            while not outcomes["error"]:
+                await site.until(lambda: site.runtime.statistics().rows_running > 0)
+                site.kill(next(m.id for m in site.runtime.statistics().models if m.worker.pid))
+            over.set()
+        await site.idle()

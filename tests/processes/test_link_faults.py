@@ -22,7 +22,7 @@ async def test_of_a_frame_from_the_worker(fault: LinkFault) -> None:
             await caller.read_until(b'"content":"')
             pid = site.pid("one")
             faults.from_worker = fault
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 rest = await caller.read_to_end()
             assert faults.happened == [fault]
             assert rest.count(b'"error"') == 1
@@ -30,22 +30,22 @@ async def test_of_a_frame_from_the_worker(fault: LinkFault) -> None:
             await site.ready("one")
             assert site.pid("one") != pid
             assert (await site.call(chat(model="one", max_tokens=3))).status == 200
-            await site.idle(within=5.0)
+            await site.idle()
 
 
 async def test_of_a_frame_that_is_late() -> None:
     """Nothing but time is lost."""
     with faulty_links() as faults:
         async with open_workers(ONE) as site, site.dial() as caller:
-            await caller.send(chat(model="one", stream=True, max_tokens=30))
+            await caller.send(chat(model="one", stream=True, max_tokens=100))
             await caller.read_until(b'"content":"')
             faults.from_worker = "delay"
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 rest = await caller.read_to_end()
             assert faults.happened == ["delay"]
             assert b"[DONE]" in rest
             assert b'"error"' not in rest
-            await site.idle(within=5.0)
+            await site.idle()
 
 
 @pytest.mark.parametrize("fault", ["drop", "duplicate"])
@@ -54,7 +54,7 @@ async def test_of_a_frame_to_the_worker(fault: LinkFault) -> None:
     with faulty_links() as faults:
         async with open_workers(ONE) as site:
             faults.to_worker = fault
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 async with trio.open_nursery() as nursery:
                     replies: list[int] = []
 
@@ -69,4 +69,4 @@ async def test_of_a_frame_to_the_worker(fault: LinkFault) -> None:
             assert 502 in replies
             await site.ready("one")
             assert (await site.call(chat(model="one", max_tokens=2))).status == 200
-            await site.idle(within=5.0)
+            await site.idle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import trio
 
@@ -34,13 +35,16 @@ async def test_never_loaded_unloaded_and_crashed_are_told_apart_d10() -> None:
         assert await state(site, "b") == ("unloaded", "unloaded_by_request")
 
 
-async def test_every_question_is_answered_while_a_worker_loads_stands_still_or_is_dead_b1() -> None:
-    slow = WorkerModel(id="a", load_seconds=1.0)
+async def test_every_question_is_answered_while_a_worker_loads_stands_still_or_is_dead_b1(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    slow = WorkerModel(id="a", load_gate=str(gate))
     questions = ("/health", "/engine", "/stats", "/v1/models", "/v1/requests", "/metrics")
 
     async def ask_all(site: WorkerSite) -> None:
         for path in questions:
-            with trio.fail_after(1.0):
+            with trio.fail_after(60):
                 reply = await site.call(http("GET", path))
             assert reply.status in (200, 503), (path, reply)
 
@@ -48,9 +52,11 @@ async def test_every_question_is_answered_while_a_worker_loads_stands_still_or_i
         await site.until(lambda: bool(site.model("a").worker.pid))
         assert (await site.get("/engine"))["state"] == "starting"
         await ask_all(site)
+        gate.touch()
         await site.ready("a")
         site.kill("a", signal.SIGSTOP)
         await ask_all(site)
+        assert not site.runtime.trace.events("worker.silent"), "it still stands there"
         site.kill("a", signal.SIGKILL)
         await site.until(lambda: site.model("a").exhausted)
         await ask_all(site)
@@ -61,9 +67,7 @@ async def test_every_question_is_answered_while_a_worker_loads_stands_still_or_i
 
 async def test_unknown_names_and_paths_are_told_apart_and_move_nothing_d11_d12() -> None:
     async with open_workers(A, B, loaded=False) as site:
-        began = trio.current_time()
         reply = await site.call(chat(model="x/y"))
-        assert trio.current_time() - began < 0.5
         assert (reply.status, reply.code) == (404, "model_not_found")
         assert reply.json["error"]["details"]["known_models"] == ["a", "b"]
         assert site.model("b").state == "never_loaded"
