@@ -13,7 +13,16 @@ from types import MappingProxyType
 import attrs
 
 from headrace.actors.pace import Pace
-from headrace.actors.schedule import Decode, Kind, Prefill, Step, Waiting, next_step
+from headrace.actors.schedule import (
+    Decode,
+    Kind,
+    Prefill,
+    Step,
+    Waiting,
+    candidates,
+    in_line,
+    next_step,
+)
 from headrace.actors.troubles import described
 from headrace.runtime.ports import CacheUse, Engine, Memory, RowFailed, RowSpec, StepResult
 
@@ -52,6 +61,8 @@ class Batch:
         self._pace = pace
         # Row -> chunks given to others while it waited.
         self._waiting: dict[int, int] = {}
+        # Row -> tokens of its prompt, while it waits.
+        self._lengths: dict[int, int] = {}
         # Row -> rows that begin with it when its prompt is complete.
         self._siblings: dict[int, tuple[int, ...]] = {}
         # Rows that may say nothing: there is only a prompt to compute.
@@ -105,6 +116,9 @@ class Batch:
         line = self._line()
         low = bool(line) and all(row.low for row in line)
         chunk_tokens = self._pace.chunk_tokens(pressing, low=low)
+        if line:
+            first = in_line(candidates(line), chunk_tokens)[0]
+            chunk_tokens = self._pace.chunk_tokens(pressing, low=low, depth=first.depth)
         most_tokens = self._pace.most_tokens
         return next_step(line, decoding, self._last, chunk_tokens, most_tokens, pressing=pressing)
 
@@ -116,9 +130,13 @@ class Batch:
 
     def _line(self) -> list[Waiting]:
         return [
-            Waiting(row, self._engine.remaining(row), passed, row in self._low)
+            Waiting(row, self._engine.remaining(row), passed, row in self._low, self._depth(row))
             for row, passed in self._waiting.items()
         ]
+
+    def _depth(self, row: int) -> int:
+        # Rows that are read go on behind their prompts.
+        return max(0, self._lengths[row] - self._engine.remaining(row))
 
     def _join(self, spec: RowSpec) -> RowFailed | None:
         try:
@@ -128,6 +146,7 @@ class Batch:
             return RowFailed(spec.row, described(error))
         self._siblings[spec.row] = spec.siblings
         self._waiting[spec.row] = 0
+        self._lengths[spec.row] = len(spec.tokens)
         if spec.low:
             self._low.update((spec.row, *spec.siblings))
         if spec.max_tokens == 0:
@@ -140,7 +159,7 @@ class Batch:
             row for row in rows if row in self._waiting and not self._engine.remaining(row)
         )
         for row in complete:
-            del self._waiting[row]
+            del self._waiting[row], self._lengths[row]
             siblings = self._siblings.pop(row)
             if row not in self._silent:
                 self._decoding.update((row, *siblings))
@@ -160,9 +179,10 @@ class Batch:
         for row in self._waiting.keys() - set(rows):
             self._waiting[row] += 1
         self._last = "prefill"
+        depth = max(map(self._depth, rows))
         result = self._contained(rows, self._engine.prefill, chunks)
         if not result.failed:
-            self._pace.prefilled(result.prefilled, result.seconds)
+            self._pace.prefilled(result.prefilled, result.seconds, depth)
         # What was computed may complete the prompts of others that begin alike.
         return Turn("prefill", result, self._complete(list(self._waiting)), len(rows))
 
@@ -191,6 +211,7 @@ class Batch:
 
     def _forget(self, row: int) -> None:
         self._waiting.pop(row, None)
+        self._lengths.pop(row, None)
         self._siblings.pop(row, None)
         self._silent.discard(row)
         self._decoding.discard(row)

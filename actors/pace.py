@@ -3,13 +3,16 @@
 A chunk is what a running stream waits for between two tokens, and what a cancel waits for. Its
 length in tokens is therefore set by time, as measured on this machine with this model: the last
 decode steps tell how long streams are used to wait, and what a chunk costs however short it is,
-for it reads all weights once, as they do; the last chunks tell what each token adds to that.
+for it reads all weights once, as they do; the last chunks tell what each token adds to that, and
+how much more behind others.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
+
+from headrace.actors.token_seconds import TokenSeconds
 
 FIRST_CHUNK_TOKENS = 64
 LEAST_CHUNK_TOKENS = 16
@@ -36,21 +39,29 @@ class Pace:
     def __init__(self, most_tokens: int, chunk_seconds: float) -> None:
         self.most_tokens = most_tokens
         self._chunk_seconds = chunk_seconds
-        self._token_seconds: float | None = None
+        self._token_seconds = TokenSeconds()
         self._decode_seconds: deque[float] = deque(maxlen=LAST_STEPS)
 
-    def chunk_tokens(self, decoding: int, *, low: bool = False) -> int:
-        """The most prompt tokens for the next chunk, with so many rows decoding. `low`: it is for
-        prompts of low priority, and always short."""
+    def chunk_tokens(self, decoding: int, *, low: bool = False, depth: int = 0) -> int:
+        """The most prompt tokens for the next chunk, with so many rows decoding, behind `depth`
+        tokens of the same prompt. `low`: it is for prompts of low priority, and always short."""
         if self._chunk_seconds == 0:
             return self.most_tokens
-        if self._token_seconds is None:
+        first = self._token_seconds.at(depth)
+        if first is None:
             return min(FIRST_CHUNK_TOKENS, self.most_tokens)
         seconds = self._seconds(decoding, low) - self._reading_seconds()
-        tokens = int(seconds / self._token_seconds) if self._token_seconds > 0 else self.most_tokens
+        # They cost what the one in the middle does.
+        middle = self._token_seconds.at(depth + self._count(seconds, first) / 2)
+        tokens = self._count(seconds, middle or first)
         # Whole multiples, so that compiled kernels see few shapes.
         tokens -= tokens % LEAST_CHUNK_TOKENS
         return max(LEAST_CHUNK_TOKENS, min(tokens, self.most_tokens))
+
+    def _count(self, seconds: float, token_seconds: float) -> int:
+        if token_seconds <= 0:
+            return self.most_tokens
+        return int(min(seconds / token_seconds, self.most_tokens))
 
     def _seconds(self, decoding: int, low: bool) -> float:
         if not self._decode_seconds:
@@ -61,12 +72,13 @@ class Pace:
         few_steps = DECODE_STEPS * step_seconds
         return few_steps if decoding else max(self._chunk_seconds, few_steps)
 
-    def prefilled(self, tokens: int, seconds: float) -> None:
+    def prefilled(self, tokens: int, seconds: float, depth: int = 0) -> None:
+        """So many tokens took so long behind `depth` others."""
         if tokens > 0:
             # The few tokens that a kept prefix leaves to compute say little of a long prompt's.
             weight = NEWEST * min(1.0, tokens / FIRST_CHUNK_TOKENS)
             added = max(seconds - self._reading_seconds(), LEAST_SHARE * seconds)
-            self._token_seconds = _moved(self._token_seconds, added / tokens, weight)
+            self._token_seconds.measured(depth + tokens / 2, added / tokens, weight)
 
     def _reading_seconds(self) -> float:
         steps = self._decode_seconds
@@ -74,7 +86,3 @@ class Pace:
 
     def decoded(self, seconds: float) -> None:
         self._decode_seconds.append(seconds)
-
-
-def _moved(before: float | None, newest: float, weight: float) -> float:
-    return newest if before is None else before + weight * (newest - before)

@@ -19,12 +19,14 @@ import attrs
 
 @attrs.frozen
 class Waiting:
-    """A row whose prompt is not complete. `passed` counts the chunks given to others since."""
+    """A row whose prompt is not complete. `passed` counts the chunks given to others since, and
+    `depth` the tokens that are computed."""
 
     row: int
     remaining: int
     passed: int
     low: bool = False
+    depth: int = 0
 
 
 @attrs.frozen
@@ -59,18 +61,23 @@ def next_step(
     `chunk_tokens` the prompt tokens, padding included, that one step should compute, and
     `most_tokens` those that it may.
     """
-    first = [row for row in waiting if not row.low]
-    beside = decoding if pressing is None or not first else pressing
+    only_low = all(row.low for row in waiting)
+    beside = decoding if pressing is None or only_low else pressing
     if waiting and (beside == 0 or last != "prefill"):
-        return Prefill(choose(first or waiting, chunk_tokens, most_tokens))
+        return Prefill(choose(candidates(waiting), chunk_tokens, most_tokens))
     return Decode() if decoding else None
+
+
+def candidates(waiting: Sequence[Waiting]) -> Sequence[Waiting]:
+    """Those of which a prompt may be computed."""
+    return [row for row in waiting if not row.low] or waiting
 
 
 def choose(
     waiting: Sequence[Waiting], chunk_tokens: int, most_tokens: int
 ) -> tuple[tuple[int, int], ...]:
     """The first prompt in line, joined by others while all of them fit whole into one chunk."""
-    line = sorted(waiting, key=lambda row: (rank(row, chunk_tokens), row.row))
+    line = in_line(waiting, chunk_tokens)
     first = line[0]
     if first.remaining > chunk_tokens:
         return ((first.row, min(piece(first.remaining, chunk_tokens), most_tokens)),)
@@ -82,6 +89,10 @@ def choose(
             break
         group.append(row)
     return tuple((row.row, row.remaining) for row in group)
+
+
+def in_line(waiting: Sequence[Waiting], chunk_tokens: int) -> list[Waiting]:
+    return sorted(waiting, key=lambda row: (rank(row, chunk_tokens), row.row))
 
 
 def piece(remaining: int, chunk_tokens: int) -> int:

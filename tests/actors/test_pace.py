@@ -82,6 +82,21 @@ def test_a_growing_context_makes_chunks_shorter() -> None:
     assert pace.chunk_tokens(0) < before
 
 
+def test_a_chunk_behind_many_tokens_takes_no_longer() -> None:
+    """A token costs a millisecond, and two behind a thousand others."""
+    pace, depth = Pace(512, 0.25), 0
+    pace.decoded(0.040)
+    while depth < 3000:
+        tokens = pace.chunk_tokens(3, depth=depth)
+        seconds = 0.03 + tokens * 0.001 * (1 + (depth + tokens / 2) / 1000)
+        # The first is of a size of its own.
+        assert 0.11 < seconds < 0.17 or depth == 0
+        pace.prefilled(tokens, seconds, depth)
+        depth += tokens
+    # The next prompt's first chunk is longer again.
+    assert pace.chunk_tokens(3, depth=0) > pace.chunk_tokens(3, depth=depth)
+
+
 def test_a_prompt_of_few_tokens_does_not_make_the_chunks_of_long_ones_short() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(240, 0.24)
