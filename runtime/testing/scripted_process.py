@@ -27,6 +27,8 @@ from headrace.runtime.testing.serving import Serving, listening_port, stop
 # What a prompt with this word is answered; others get the alphabet, without end.
 SAYS = {"greet": "Good day.", "colour": "\x1b[31mRed."}
 BUDGET_BYTES = 1_000_000_000
+# What has no end takes ten minutes to reach it, and commands may be slow to start.
+WINDOW = 1 << 16
 # Longer than any test takes to ask again, on whatever machine.
 DRAIN_SECONDS = 120.0
 
@@ -47,7 +49,7 @@ def scripted_serving(home: Path, *keys: str) -> Iterator[Serving]:
 def main(home: Path, keys: tuple[str, ...]) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
     scripts = {word: Script(text) for word, text in SAYS.items()}
-    model = ScriptedModel(scripts=scripts, load_seconds=0)
+    model = ScriptedModel(scripts=scripts, load_seconds=0, context_window=WINDOW)
     # A step takes real time, as nothing else waits for it.
     loader = ScriptedLoader(model, device=ScriptedDevice(sleep=time.sleep))
     settings = Settings(

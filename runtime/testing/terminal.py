@@ -22,6 +22,8 @@ main(prog_name="headrace")
 """
 PATIENCE_SECONDS = 60.0
 END_SECONDS = 60.0
+# Until a key counts as lost.
+AGAIN_SECONDS = 5.0
 
 
 class Terminal:
@@ -47,10 +49,10 @@ class Terminal:
     def press(self, key: str, text: str) -> None:
         """Press a key until a text shows. Python does not see a Ctrl-C that comes in the instant
         before it waits for a line; people press it again."""
-        for _ in range(int(PATIENCE_SECONDS)):
+        for _ in range(int(PATIENCE_SECONDS / AGAIN_SECONDS)):
             self.type(key)
             with suppress(TimeoutError):
-                self.until(text, within=1.0)
+                self.until(text, within=AGAIN_SECONDS)
                 return
         raise TimeoutError(f"no {text!r} after {key!r} in {self.shown[-500:]!r}")
 

@@ -26,7 +26,7 @@ def test_of_two_at_once_one_builds_and_the_other_waits_for_it(tmp_path: Path) ->
     def build(folder: Path) -> None:
         # The second one is at the lock before this one goes on.
         second.start()
-        assert waiting.wait(10)
+        assert waiting.wait(120)
         assert not target.exists()
         (folder / "content").write_text("whole")
         record.append("built")

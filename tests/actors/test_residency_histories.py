@@ -307,7 +307,7 @@ class Histories(RuleBasedStateMachine):
 
 
 # Ten seconds of work, which a machine that is very busy makes many of.
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_ten_thousand_steps_break_no_promise() -> None:
     Histories.steps = 0
     run_state_machine_as_test(

@@ -49,7 +49,7 @@ def cancelled_in_the_middle_of_an_answer(real: Serving) -> None:
         assert at.end() == 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_session_from_pull_to_stop(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as real:
         monkeypatch.setenv("HEADRACE_URL", real.base_url)

@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from headrace.runtime.testing import ScriptedModel
 from headrace.runtime.testing.browser import Browser
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_key_is_asked_for_and_kept(

@@ -16,7 +16,7 @@ from headrace.runtime.testing.browser import Browser
 from headrace.runtime.testing.site import Site
 
 # The first test starts the browser, and machines may be busy with other things.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ANSWER = "#log .answer:last-of-type"
 LANES = "#lanes li"

@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from headrace.runtime.testing.browser import Browser, browser_is_here, open_browser
 from headrace.runtime.testing.serving import Serving
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 BODY = "#log .answer:last-of-type .body"
 

@@ -28,10 +28,10 @@ CHECK = re.compile(r'^ *test\("([^"]+)"', re.MULTILINE)
 CHECKS = [name for file in FILES for name in CHECK.findall(file.read_text(encoding="utf-8"))]
 # Files that run beside each other; the server answers them in one batch.
 FILES_AT_ONCE = 3
-RUN_SECONDS = 280
+RUN_SECONDS = 560
 
 # The first check waits for the whole run.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

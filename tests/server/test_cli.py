@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,14 @@ def test_the_options_fit_the_settings() -> None:
     assert read("--port", "0")["port"] == Settings(port=0).port
 
 
+def free_port() -> int:
+    """One below those that systems give to whoever asks for any, so that nobody takes it soon."""
+    for port in range(20_000 + os.getpid() % 5_000, 30_000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("all of them are taken")
+
+
 def test_a_port_that_is_taken_is_told_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -157,8 +166,7 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
 
 
 def test_a_certificate_that_is_missing_gives_the_port_back(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     missing = ("--tls-certificate", str(tmp_path / "none"), "--tls-key", str(tmp_path / "none"))
     result = run("serve", "--port", str(port), "--home", str(tmp_path), *missing)
     assert result.exit_code == 2
@@ -178,8 +186,7 @@ def test_nobody_can_connect_while_a_model_is_fetched(
         raise RequestError(Code.LOAD_FAILED, "it cannot be fetched")
 
     monkeypatch.setattr(provision, "provide", fetch)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     result = run("serve", "owner/not-here", "--port", str(port), "--home", str(tmp_path))
     assert (result.exit_code, refused) == (1, [port])
     assert "it cannot be fetched" in result.output

@@ -28,7 +28,7 @@ export async function live() {
 }
 
 // Until the request that gave this answer is gone: with it go its row, its lease and its place.
-export async function gone(responseId, seconds = 30) {
+export async function gone(responseId, seconds = 120) {
   const end = Date.now() + 1000 * seconds;
   while ((await live()).some((request) => request.response_id === responseId)) {
     if (Date.now() > end) throw new Error(`${responseId} is still there`);
