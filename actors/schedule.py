@@ -41,6 +41,9 @@ class Decode:
     """One token for every complete row."""
 
 
+# So many chunks before its end a prompt is cut into equal pieces.
+LAST_PIECES = 3
+
 Step: TypeAlias = Prefill | Decode
 Kind: TypeAlias = Literal["prefill", "decode"]
 
@@ -96,8 +99,10 @@ def in_line(waiting: Sequence[Waiting], chunk_tokens: int) -> list[Waiting]:
 
 
 def piece(remaining: int, chunk_tokens: int) -> int:
-    """The next piece of a prompt cut into the fewest equal ones that are a fifth longer than a
-    chunk at most. A short rest would cost a step like any other."""
+    """A chunk; of the last few chunks of a prompt the fewest equal pieces that are a fifth longer
+    than that at most. A short rest would cost a step like any other."""
+    if remaining > LAST_PIECES * chunk_tokens:
+        return chunk_tokens
     pieces = max(1, -(-5 * remaining // (6 * chunk_tokens)))
     return -(-remaining // pieces)
 

@@ -76,6 +76,7 @@ def test_a_prompt_is_cut_into_equal_pieces_and_leaves_no_short_rest() -> None:
     assert choose([Waiting(1, 76, 0)], CHUNK, 512) == ((1, 76),)
     assert choose([Waiting(1, 130, 0)], CHUNK, 512) == ((1, 65),)
     assert choose([Waiting(1, 76, 0)], CHUNK, CHUNK) == ((1, CHUNK),)
+    assert choose([Waiting(1, 3 * CHUNK + 1, 0)], CHUNK, 512) == ((1, CHUNK),)
 
 
 @given(st.integers(1, 10_000), st.integers(1, 600))
