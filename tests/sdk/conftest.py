@@ -20,7 +20,7 @@ from headrace.runtime.settings import home_folder
 from headrace.runtime.testing.serving import Serving, serving
 
 # The first test waits for the model too, and machines may be busy with other things.
-PATIENCE_SECONDS = 300
+PATIENCE_SECONDS = 600
 # With this in the environment all are tried with the default model: `make slow` does it.
 REAL = "REAL_MODEL"
 # The default model's shape in small: its words, its template and its window stay.
@@ -144,10 +144,20 @@ def client_of(server: Serving) -> openai.OpenAI:
 @pytest.fixture
 def nothing_left(served: Serving) -> Iterator[Serving]:
     """After the test every gauge is back where it is with nobody connected."""
-    yield served
-    served.until(lambda: not _busy(served))
+    yield from at_rest(served)
 
 
-def _busy(served: Serving) -> list[str]:
+@pytest.fixture
+def nothing_left_small(served_small: Serving) -> Iterator[Serving]:
+    """The same for the small model's server."""
+    yield from at_rest(served_small)
+
+
+def at_rest(server: Serving) -> Iterator[Serving]:
+    yield server
+    server.until(lambda: not _busy(server))
+
+
+def _busy(server: Serving) -> list[str]:
     gauges = ["requests_in_flight", "queue_depth", "rows_running", "leases"]
-    return [gauge for gauge in gauges if served.metric(f"headrace_{gauge}") != 0]
+    return [gauge for gauge in gauges if server.metric(f"headrace_{gauge}") != 0]

@@ -1,4 +1,5 @@
-"""The official client of Anthropic's API against the real server and its real model."""
+"""The official client of Anthropic's API against the real server, its real model and its small
+one."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ BODIES = Path(__file__).parent / "bodies"
 COUNTING = "List the numbers from 1 to 300, each on its own line."
 SCHEMA = {
     "type": "object",
-    "properties": {"day": {"type": "integer"}},
+    "properties": {"day": {"type": "integer", "minimum": 1, "maximum": 31}},
     "required": ["day"],
     "additionalProperties": False,
 }
@@ -74,12 +75,12 @@ class TestMessages:
         assert plain.usage.output_tokens == whole.usage.output_tokens == 12
 
     def test_every_event_is_one_of_the_clients_and_the_first_counts_o2_o7(
-        self, served: Serving, claude: Any, nothing_left: Serving
+        self, quick: Any, nothing_left_small: Serving
     ) -> None:
         fields: dict[str, Any] = {"system": "Be brief.", "tools": [TOOL]}
         asked = {"model": "default", "messages": [{"role": "user", "content": "Hi"}], **fields}
-        counted = claude.messages.count_tokens(**asked).input_tokens
-        response = posted(served, {**asked, "max_tokens": 8, "stream": True})
+        counted = quick.messages.count_tokens(**asked).input_tokens
+        response = posted(nothing_left_small, {**asked, "max_tokens": 8, "stream": True})
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
         events = events_of(response)
         for event in events:
@@ -112,7 +113,7 @@ class TestMessages:
         answer = claude.messages.create(**asking(messages=turns, max_tokens=6))
         assert answer.content[0].text.startswith("4")
 
-    def test_roles_in_any_order_are_one_conversation_o1_j3_j4(self, served: Serving) -> None:
+    def test_roles_in_any_order_are_one_conversation_o1_j3_j4(self, served_small: Serving) -> None:
         turns = [
             {"role": "user", "content": [{"type": "text", "text": "Hello."}]},
             {"role": "system", "content": "Be brief."},
@@ -122,11 +123,11 @@ class TestMessages:
         system_first: dict[str, Any] = {"model": "default", "system": "Be brief."}
         system_first["messages"] = [{"role": "user", "content": "Hello.\n\nHi again."}]
         counts = [
-            posted(served, body, "/v1/messages/count_tokens").json()["input_tokens"]
+            posted(served_small, body, "/v1/messages/count_tokens").json()["input_tokens"]
             for body in (mixed, system_first)
         ]
         assert counts[0] == counts[1] > 0
-        assert posted(served, mixed | {"max_tokens": 2}).status_code == 200
+        assert posted(served_small, mixed | {"max_tokens": 2}).status_code == 200
 
 
 class TestTools:

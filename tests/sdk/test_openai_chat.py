@@ -1,6 +1,7 @@
-"""Chat through the official Python client: a real server, the real model.
+"""Chat through the official Python client: a real server, and its small model.
 
-The model is tiny, so nothing here judges what it says; texts are compared with each other.
+Nothing here judges what it says; texts are compared with each other. The default model chats in
+`test_real_cases.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from headrace.runtime.testing.serving import Serving
 
 ASKED = "Write one short sentence about the sea."
 Ask: TypeAlias = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """Texts are compared, whatever the weights are."""
+    return served_small
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,7 @@ def test_a_stream_says_the_same(ask: Ask, text: str) -> None:
 
 def test_the_stream_helper_gathers_it(client: openai.OpenAI, text: str) -> None:
     # It takes an answer that was cut for a failure, so this one ends by itself.
-    stop, asked = text[7:11], [{"role": "user", "content": ASKED}]
+    stop, asked = text[3:7], [{"role": "user", "content": ASKED}]
     fields: dict[str, Any] = {"model": "default", "messages": asked, "temperature": 0, "stop": stop}
     with client.chat.completions.stream(**fields) as stream:
         events = list(stream)
@@ -116,7 +123,7 @@ def test_no_chunk_is_without_a_choice_where_it_was_not(ask: Ask) -> None:
 @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_stop_string_is_cut_off(ask: Ask, text: str, several: bool, stream: bool) -> None:
-    stop = text[7:11]
+    stop = text[3:7]
     given = ask(stop=[stop, "\x00 never"] if several else stop, stream=stream)
     if stream:
         seen = chunks(given)
@@ -133,7 +140,7 @@ def test_the_newer_name_of_the_cap_wins(ask: Ask) -> None:
 
 
 def test_a_cap_beyond_the_context_is_no_error(ask: Ask, text: str) -> None:
-    answer = ask(max_completion_tokens=10_000_000, stop=text[7:11])
+    answer = ask(max_completion_tokens=10_000_000, stop=text[3:7])
     assert answer.choices[0].finish_reason == "stop"
     assert [warning["code"] for warning in answer.warnings] == ["max_tokens_clamped"]
 

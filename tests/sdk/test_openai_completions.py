@@ -1,4 +1,7 @@
-"""Plain completions through the official Python client."""
+"""Plain completions through the official Python client.
+
+The default model completes in `test_real_cases.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,18 @@ import openai
 import pytest
 from openai.types import Completion
 
+from headrace.runtime.testing.serving import Serving
+
 Ask: TypeAlias = Callable[..., Any]
 PROMPT = "The capital of France is 12345"
-# What the default model's tokenizer makes of it.
+# What the default model's tokenizer makes of it, which both models have.
 TOKENS = [504, 3575, 282, 4649, 314, 216, 33, 34, 35, 36, 37]
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """Texts are compared, whatever the weights are."""
+    return served_small
 
 
 @pytest.fixture(scope="module")

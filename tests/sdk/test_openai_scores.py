@@ -1,4 +1,7 @@
-"""Draws, choices and log-probabilities through the official Python client."""
+"""Draws, choices and log-probabilities through the official Python client.
+
+Those of the default model are in `test_real_cases.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionTokenLogprob
 
+from headrace.runtime.testing.serving import Serving
+
 Ask: TypeAlias = Callable[..., Any]
 Scores: TypeAlias = list[ChatCompletionTokenLogprob]
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """Chances are compared, whatever the weights are."""
+    return served_small
 
 
 @pytest.fixture(scope="module")

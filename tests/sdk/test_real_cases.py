@@ -1,4 +1,5 @@
-"""What users of inference servers have met, on the real model (see `test_field_cases`)."""
+"""What users of inference servers have met, on the real model where weights can matter (see
+`test_field_cases`)."""
 
 from __future__ import annotations
 
@@ -28,13 +29,23 @@ RAIN: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def chat(client: openai.OpenAI) -> Ask:
+def chatting(client: openai.OpenAI) -> Ask:
     asked: dict[str, Any] = {
         "model": "default",
         "messages": [{"role": "user", "content": COUNTING}],
     }
     return lambda **fields: client.chat.completions.create(**(asked | fields))
+
+
+@pytest.fixture(scope="module")
+def chat(client: openai.OpenAI) -> Ask:
+    return chatting(client)
+
+
+@pytest.fixture(scope="module")
+def quick_chat(quick: openai.OpenAI) -> Ask:
+    """With the small model, for what depends on no weights."""
+    return chatting(quick)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +68,7 @@ def joined(chunks: Iterable[Any]) -> str:
 
 
 def test_a_seed_decides_the_text_whatever_runs_beside_it_f1_f2_f4(chat: Ask) -> None:
-    drawn: dict[str, Any] = {"temperature": 1, "max_tokens": 8}
+    drawn: dict[str, Any] = {"temperature": 1, "max_tokens": 5}
     first, other, again = (text(chat(seed=seed, **drawn)) for seed in (1, 2, 1))
     assert first == again != other
     with ThreadPoolExecutor(4) as pool:
@@ -159,11 +170,11 @@ def test_a_stop_of_several_tokens_matches_in_a_stream_g3_g4(complete: Ask) -> No
     assert chunks[-1].matched_stop == choice.matched_stop == "5\n6"
 
 
-def test_whole_characters_only_g5_g9(chat: Ask) -> None:
+def test_whole_characters_only_g5_g9(quick_chat: Ask) -> None:
     wanted = "ďábel 👩‍👩‍👧 日本"
     asked: dict[str, Any] = {"extra_body": {"guided_choice": [wanted]}, "max_tokens": 60}
-    chunks = list(chat(**asked, stream=True))
-    assert joined(chunks) == text(chat(**asked)) == wanted
+    chunks = list(quick_chat(**asked, stream=True))
+    assert joined(chunks) == text(quick_chat(**asked)) == wanted
     assert not any("\ufffd" in (c.choices[0].delta.content or "") for c in chunks)
 
 
@@ -186,8 +197,8 @@ def _byte_token(complete: Ask, byte: int) -> int:
 # ---- caps, prompts ------------------------------------------------------------------------
 
 
-def test_the_newer_name_of_the_cap_wins_h10(chat: Ask) -> None:
-    answer = chat(max_completion_tokens=5, max_tokens=50)
+def test_the_newer_name_of_the_cap_wins_h10(quick_chat: Ask) -> None:
+    answer = quick_chat(max_completion_tokens=5, max_tokens=50)
     assert (answer.usage.completion_tokens, answer.choices[0].finish_reason) == (5, "length")
 
 
@@ -196,16 +207,17 @@ def test_an_open_answer_is_gone_on_with_j5(chat: Ask) -> None:
     asked: dict[str, Any] = {
         "messages": [{"role": "user", "content": COUNTING}, begun],
         "temperature": 0,
-        "max_tokens": 6,
+        "max_tokens": 2,
     }
-    assert text(chat(**asked)).startswith("4")
+    going_on = chat(**asked)
+    assert text(going_on).startswith("4")
     closed = chat(**asked, extra_body={"continue_final_message": False})
-    assert closed.usage.prompt_tokens > chat(**asked).usage.prompt_tokens
+    assert closed.usage.prompt_tokens > going_on.usage.prompt_tokens
 
 
-def test_parts_are_joined_j2_k2(chat: Ask) -> None:
+def test_parts_are_joined_j2_k2(quick_chat: Ask) -> None:
     def counted(content: Any) -> int:
-        answer = chat(messages=[{"role": "user", "content": content}], max_tokens=1)
+        answer = quick_chat(messages=[{"role": "user", "content": content}], max_tokens=1)
         tokens: int = answer.usage.prompt_tokens
         return tokens
 
@@ -227,7 +239,7 @@ def test_a_prompt_over_the_window_is_refused_k1_h6(chat: Ask, complete: Ask, str
 # ---- forms --------------------------------------------------------------------------------
 
 
-def test_a_forced_call_keeps_to_its_schema_in_both_ways_l6(chat: Ask) -> None:
+def test_a_forced_call_keeps_to_its_schema_in_both_ways_l6(quick_chat: Ask) -> None:
     function = {"name": "tell", "parameters": RAIN}
     asked: dict[str, Any] = {
         "messages": [{"role": "user", "content": "Does it rain?"}],
@@ -237,9 +249,9 @@ def test_a_forced_call_keeps_to_its_schema_in_both_ways_l6(chat: Ask) -> None:
         "temperature": 0,
         "max_tokens": 60,
     }
-    plain = chat(**asked).choices[0]
+    plain = quick_chat(**asked).choices[0]
     (call,) = plain.message.tool_calls
-    chunks = [chunk.choices[0] for chunk in chat(**asked, stream=True)]
+    chunks = [chunk.choices[0] for chunk in quick_chat(**asked, stream=True)]
     pieces = [piece for chunk in chunks for piece in chunk.delta.tool_calls or ()]
     said = "".join(piece.function.arguments or "" for piece in pieces)
     jsonschema.validate(json.loads(call.function.arguments), RAIN)
@@ -247,7 +259,7 @@ def test_a_forced_call_keeps_to_its_schema_in_both_ways_l6(chat: Ask) -> None:
     assert {plain.finish_reason, chunks[-1].finish_reason} == {"tool_calls"}
 
 
-def test_rows_with_forms_and_without_run_together_n1(chat: Ask) -> None:
+def test_rows_with_forms_and_without_run_together_n1(quick_chat: Ask) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
     asks: list[dict[str, Any]] = [
         *[{"response_format": schema}] * 2,
@@ -255,7 +267,7 @@ def test_rows_with_forms_and_without_run_together_n1(chat: Ask) -> None:
         *[{"max_tokens": 8}] * 2,
     ]
     with ThreadPoolExecutor(len(asks)) as pool:
-        answers = list(pool.map(lambda fields: chat(**{"max_tokens": 24} | fields), asks))
+        answers = list(pool.map(lambda fields: quick_chat(**{"max_tokens": 24} | fields), asks))
     for answer in answers[:2]:
         if answer.choices[0].finish_reason == "stop":
             jsonschema.validate(json.loads(text(answer)), CITY)

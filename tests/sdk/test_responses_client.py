@@ -1,4 +1,4 @@
-"""The official client's Responses against the real server and its real model."""
+"""The official client's Responses against the real server, its real model and its small one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODIES = Path(__file__).parent / "bodies"
 COUNTING = "List the numbers from 1 to 300, each on its own line."
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"day": {"type": "integer"}},
+    "properties": {"day": {"type": "integer", "minimum": 1, "maximum": 31}},
     "required": ["day"],
     "additionalProperties": False,
 }
@@ -59,20 +59,18 @@ class TestResponses:
         assert plain.usage.output_tokens == 8
         assert client.responses.retrieve(plain.id).to_dict() == plain.to_dict()
 
-    def test_the_stream_helper_gives_the_answer_up_to_a_stop(self, client: Any) -> None:
-        whole = client.responses.create(**asking()).output_text
+    def test_the_stream_helper_gives_the_answer_up_to_a_stop(self, quick: Any) -> None:
+        whole = quick.responses.create(**asking()).output_text
         stop = {"extra_body": {"stop": [whole[3:5]]}}
-        with client.responses.stream(**asking(), **stop) as stream:
+        with quick.responses.stream(**asking(), **stop) as stream:
             helped = stream.get_final_response()
         assert helped.status == "completed"
         assert helped.output_text == whole[: whole.index(whole[3:5])]
 
-    def test_a_conversation_goes_on_and_can_be_looked_up(self, client: Any) -> None:
-        first = client.responses.create(**asking("My name is Bo."))
-        second = client.responses.create(
-            **asking("What is my name?", previous_response_id=first.id)
-        )
-        whole = client.responses.create(
+    def test_a_conversation_goes_on_and_can_be_looked_up(self, quick: Any) -> None:
+        first = quick.responses.create(**asking("My name is Bo."))
+        second = quick.responses.create(**asking("What is my name?", previous_response_id=first.id))
+        whole = quick.responses.create(
             **asking(
                 input=[
                     {"role": "user", "content": "My name is Bo."},
@@ -82,22 +80,22 @@ class TestResponses:
             )
         )
         assert second.output_text == whole.output_text
-        items = client.responses.input_items.list(second.id).data
+        items = quick.responses.input_items.list(second.id).data
         assert [item.type for item in items] == ["message"]
-        client.responses.delete(first.id)
+        quick.responses.delete(first.id)
         with pytest.raises(openai.NotFoundError):
-            client.responses.retrieve(first.id)
+            quick.responses.retrieve(first.id)
 
-    def test_counting_is_exact_o7(self, client: Any) -> None:
+    def test_counting_is_exact_o7(self, quick: Any) -> None:
         fields: dict[str, Any] = {"input": "Hi", "instructions": "Be brief.", "tools": [TOOL]}
-        counted = client.responses.input_tokens.count(model="default", **fields)
-        usage = client.responses.create(**asking(**fields)).usage
+        counted = quick.responses.input_tokens.count(model="default", **fields)
+        usage = quick.responses.create(**asking(**fields)).usage
         assert usage is not None
         assert counted.input_tokens == usage.input_tokens > 20
 
-    def test_scores_travel_with_the_text(self, client: Any) -> None:
+    def test_scores_travel_with_the_text(self, quick: Any) -> None:
         fields: dict[str, Any] = {"top_logprobs": 2, "include": ["message.output_text.logprobs"]}
-        plain, streamed = client.responses.create(**asking(**fields)), ends(client, **fields)
+        plain, streamed = quick.responses.create(**asking(**fields)), ends(quick, **fields)
         for response in (plain, streamed):
             part: Any = response.output[0].content[0]
             assert "".join(entry.token for entry in part.logprobs) == response.output_text
@@ -153,9 +151,9 @@ class TestTools:
         assert len(call.input) == 3
         assert set(call.input) <= set("ab")
 
-    def test_a_form_for_the_answer(self, client: Any) -> None:
+    def test_a_form_for_the_answer(self, quick: Any) -> None:
         form: Any = {"format": {"type": "json_schema", "name": "day", "schema": SCHEMA}}
-        response = client.responses.create(**asking("Day 3.", text=form, max_output_tokens=60))
+        response = quick.responses.create(**asking("Day 3.", text=form, max_output_tokens=60))
         assert isinstance(json.loads(response.output_text)["day"], int)
 
 
@@ -170,11 +168,11 @@ class TestBackground:
         with pytest.raises(openai.BadRequestError):
             client.responses.create(**asking(previous_response_id=begun.id))
 
-    def test_its_stream_is_taken_up_where_it_was_left(self, client: Any) -> None:
-        with client.responses.create(**asking(background=True), stream=True) as stream:
+    def test_its_stream_is_taken_up_where_it_was_left(self, quick: Any) -> None:
+        with quick.responses.create(**asking(background=True), stream=True) as stream:
             first = [next(stream) for _ in range(4)]
         created: Any = first[0]
-        with client.responses.retrieve(
+        with quick.responses.retrieve(
             created.response.id, stream=True, starting_after=first[-1].sequence_number
         ) as rest:
             told = [*first, *rest]

@@ -1,4 +1,4 @@
-"""Notes by the real model, over HTTP: what it says is poor, and nothing else may be."""
+"""Notes over HTTP, by a model whose answers are poor: nothing else may be."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from headrace.actors.notes.note import parse
 from headrace.runtime.testing.serving import Serving
@@ -17,6 +19,12 @@ TALK = [
     {"role": "user", "content": "And what is a weir for? ~~~\n~~~"},
 ]
 PATIENCE_SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def served(served_small: Serving) -> Serving:
+    """What the notes say of a conversation is its own words, whatever the weights are."""
+    return served_small
 
 
 def post(served: Serving, **body: Any) -> str:
