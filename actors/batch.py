@@ -68,6 +68,9 @@ class Batch:
         # Rows that may say nothing: there is only a prompt to compute.
         self._silent: set[int] = set()
         self._decoding: set[int] = set()
+        # Rows among these that have said nothing, and chunks since the last decode.
+        self._newcomers: set[int] = set()
+        self._chunks = 0
         # Rows of low priority, wherever they are.
         self._low: set[int] = set()
         self._last: Kind | None = None
@@ -120,7 +123,16 @@ class Batch:
             first = in_line(candidates(line), chunk_tokens)[0]
             chunk_tokens = self._pace.chunk_tokens(pressing, low=low, depth=first.depth)
         most_tokens = self._pace.most_tokens
-        return next_step(line, decoding, self._last, chunk_tokens, most_tokens, pressing=pressing)
+        return next_step(
+            line,
+            decoding,
+            self._last,
+            chunk_tokens,
+            most_tokens,
+            pressing=pressing,
+            newcomers=len(self._newcomers),
+            chunks=self._chunks,
+        )
 
     def held(self) -> Held:
         return Held(self._engine.kv_bytes(), self._engine.cache_use())
@@ -163,6 +175,7 @@ class Batch:
             siblings = self._siblings.pop(row)
             if row not in self._silent:
                 self._decoding.update((row, *siblings))
+                self._newcomers.update((row, *siblings))
         return tuple((row, self._engine.reused(row)) for row in complete)
 
     def _run(self, step: Step | None) -> Turn:
@@ -179,6 +192,7 @@ class Batch:
         for row in self._waiting.keys() - set(rows):
             self._waiting[row] += 1
         self._last = "prefill"
+        self._chunks += 1
         depth = max(map(self._depth, rows))
         result = self._contained(rows, self._engine.prefill, chunks)
         if not result.failed:
@@ -189,6 +203,8 @@ class Batch:
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
         self._last = "decode"
+        self._chunks = 0
+        self._newcomers.clear()
         result = self._contained(rows, self._engine.decode)
         if not result.failed:
             self._pace.decoded(result.seconds)
@@ -215,6 +231,7 @@ class Batch:
         self._siblings.pop(row, None)
         self._silent.discard(row)
         self._decoding.discard(row)
+        self._newcomers.discard(row)
         self._low.discard(row)
 
     def __repr__(self) -> str:

@@ -2,8 +2,11 @@
 
 A step is one decode of all complete rows or one prefill chunk. While both kinds of work exist
 they alternate, so a running stream waits for at most one chunk between two tokens, and a chunk
-waits for at most one decode. Among prompts the one with the least left goes first, and a prompt
-that was passed over gains on the others with every chunk, so none waits for ever.
+waits for at most one decode. Where no stream is running, whoever comes with others waits for a few
+of them, since a decode of few rows takes nearly as long as one of many.
+
+Among prompts the one with the least left goes first, and a prompt that was passed over gains on the
+others with every chunk, so none waits for ever.
 
 Rows of low priority give way: no prompt of theirs is computed while another waits, and where only
 they decode, they wait for the prompts of others. Those may wait for ever.
@@ -41,6 +44,8 @@ class Decode:
     """One token for every complete row."""
 
 
+# Rows that come together are computed in so many chunks before the first of them speaks.
+CHUNKS_TOGETHER = 2
 # So many chunks before its end a prompt is cut into equal pieces.
 LAST_PIECES = 3
 
@@ -56,19 +61,33 @@ def next_step(
     most_tokens: int,
     *,
     pressing: int | None = None,
+    newcomers: int = 0,
+    chunks: int = 1,
 ) -> Step | None:
     """The next unit of work, or None when there is nothing to do.
 
     `decoding` is the number of complete rows, `pressing` that of those among them that are not of
-    low priority, all of them where it is not given. `last` is the kind of the step before,
-    `chunk_tokens` the prompt tokens, padding included, that one step should compute, and
-    `most_tokens` those that it may.
+    low priority, all of them where it is not given; `newcomers` those that have said nothing yet.
+    `last` is the kind of the step before, `chunks` those since the last decode, `chunk_tokens` the
+    prompt tokens, padding included, that one step should compute, and `most_tokens` those that it
+    may.
     """
     only_low = all(row.low for row in waiting)
     beside = decoding if pressing is None or only_low else pressing
-    if waiting and (beside == 0 or last != "prefill"):
-        return Prefill(choose(candidates(waiting), chunk_tokens, most_tokens))
-    return Decode() if decoding else None
+    if not waiting:
+        return Decode() if decoding else None
+    chosen = choose(candidates(waiting), chunk_tokens, most_tokens)
+    # Of low priority nobody is waited for.
+    few = decoding == newcomers and chunks < CHUNKS_TOGETHER and not only_low
+    together = few and _completes(waiting, chosen)
+    if beside == 0 or last != "prefill" or together:
+        return Prefill(chosen)
+    return Decode()
+
+
+def _completes(waiting: Sequence[Waiting], chosen: Sequence[tuple[int, int]]) -> bool:
+    left = {row.row: row.remaining for row in waiting}
+    return all(left[row] == tokens for row, tokens in chosen)
 
 
 def candidates(waiting: Sequence[Waiting]) -> Sequence[Waiting]:

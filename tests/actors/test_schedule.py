@@ -30,6 +30,20 @@ def test_prompts_alone_are_not_held_up_by_an_empty_batch() -> None:
     assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK, CHUNK), Prefill)
 
 
+def test_who_comes_with_others_waits_for_a_few_of_them() -> None:
+    """Given rows that have said nothing yet, when a chunk would complete others, then it comes
+    before the decode; a long prompt is not waited for, nor is anybody where a stream runs."""
+    short, long = Waiting(1, 40, 0), Waiting(2, 300, 0)
+    assert next_step([short], 2, "prefill", CHUNK, CHUNK, newcomers=2, chunks=1) == Prefill(
+        ((1, 40),)
+    )
+    for waiting, newcomers, chunks in ((short, 2, 2), (short, 1, 1), (long, 2, 1)):
+        step = next_step([waiting], 2, "prefill", CHUNK, CHUNK, newcomers=newcomers, chunks=chunks)
+        assert step == Decode()
+    low = Waiting(3, 40, 0, low=True)
+    assert next_step([low], 2, "prefill", CHUNK, CHUNK, newcomers=2, chunks=1) == Decode()
+
+
 def test_low_priority_gives_way_to_prompts_and_takes_its_turn_beside_streams() -> None:
     low, normal = Waiting(1, 10, 0, low=True), Waiting(2, 300, 0)
     # No prompt of low priority is computed while another waits, not even in the same step.
