@@ -29,6 +29,7 @@ BIN := $(VENV)/bin
 # Two stamps, so that a first `make serve` need not wait for what only development needs.
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
+COMPILED := $(VENV)/.compiled
 INSTALL = $(BIN)/python packaging/install.py
 # Frameworks that agents are made with. They have environments of their own, because they agree
 # neither with each other nor with us on what they need.
@@ -67,7 +68,7 @@ test: $(DEV)  ## everything that a change must pass: checks and tests
 
 # Files, and groups of them that share a server (tests/conftest.py), keep their order, in which those
 # that take long come early: by their numbers of tests they would come last.
-tests: $(DEV) clients browser model
+tests: $(DEV) clients browser model $(COMPILED)
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types async  ## lint, format, types and the async rules
@@ -162,6 +163,12 @@ $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing headrace and its tools into $(VENV) (a minute or two the first time)"
 	$(INSTALL) $(BIN)/python -c requirements.lock -e '.$(DEV_EXTRAS)'
 	@touch $(RUN) $@
+
+# Once, and while others wait for downloads: else each of the processes that share the tests compiles
+# thousands of modules at its start. What cannot be collected is told by the tests.
+$(COMPILED): $(DEV)
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
+	@touch $@
 
 # A lock file is the `pip freeze` of an environment that has the newest of what it is named for.
 build/clients/%/.installed: tests/sdk/loops/%.lock | $(DEV)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from typing import Any
 
 import hypothesis
@@ -40,6 +41,16 @@ def pytest_configure(config: pytest.Config) -> None:
         max_examples=200 if exploring else 50,
     )
     hypothesis.settings.load_profile("headrace")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    # Of what is imported nearly nothing is garbage.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
