@@ -114,6 +114,8 @@ test("an aborted stream frees its row", async () => {
   const stream = await client.chat.completions.create(long, { signal: abort.signal });
   let id;
   for await (const chunk of stream) {
+    // Those that had come before the abort are still given.
+    if (id) continue;
     id = chunk.id;
     assert.ok((await live()).some((request) => request.response_id === id));
     abort.abort();
