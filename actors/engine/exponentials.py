@@ -10,8 +10,8 @@ from mlx_lm.models import activations
 
 # Numbers that stay in a core's cache from one pass over them to the next.
 _BLOCK = 1 << 17
-# Numbers that are worth an evaluation of their own, which takes some 15 µs.
-MANY = 2048
+# Numbers that are worth an evaluation of their own, while which nothing else is being prepared.
+MANY = 1 << 13
 
 
 def exponentials_in_place(scores: Any) -> Any:
