@@ -292,8 +292,8 @@ class Rations:
         said = [length.after(steps) for length in lengths if not length.reads]
         read = max((length.most for length in lengths if length.reads), default=0)
         count = min(READ_AT_ONCE, len(lengths) - len(said))
-        said += [max(said, default=0)] * self._spare_places(len(said), newcomer is not None)
-        caches = self._footprint.batch_bytes(said) + count * self._footprint.row_bytes(read)
+        spare = self._spare_places(len(said), newcomer is not None)
+        caches = self._footprint.batch_bytes(said, spare) + count * self._footprint.row_bytes(read)
         return caches + self._transient(lengths, steps)
 
     def _spare_places(self, rows: int, grows: bool) -> int:

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The memory ledger under load: what is predicted, what is measured, and what is left at the end.
 
-    python bench/ledger.py --requests 2000 --clients 24 --ceiling-mb 700
+    python bench/ledger.py --requests 300                    about 8 minutes
+    python bench/ledger.py --small --ceiling-mb 200          2,000 requests, about 8 minutes
 
-Requests of mixed length and endings (length, stop, end of text) on the default model, behind a
-ceiling that holds a few rows; 30 % are hung up on at a random time. The ledger is read all the
-time: weights, reserved caches and kept prefixes are what is predicted, MLX's count of active bytes
-is what is measured. Ends with ok, or with exit code 1 where the two were ever further apart than
---bound of the measured bytes, where anything is reserved in the end, where a request got another
-answer than 200 or a clear refusal, or where resident memory grew over the last half.
+Requests of mixed length and endings (length, stop, end of text) on the default model, or a small
+random one with its words, behind a ceiling that holds a few rows; 30 % are hung up on at a random
+time. The ledger is read all the time: weights, reserved caches and kept prefixes are what is
+predicted, MLX's count of active bytes is what is measured. Ends with ok, or with exit code 1 where
+the two were ever further apart than --bound of the measured bytes, where anything is reserved in
+the end, where a request got another answer than 200 or a clear refusal, or where resident memory
+grew over the last half.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ import http.client
 import json
 import random
 import statistics
+import tempfile
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 import attrs
+from _second import default_folder, second_folder
 from served import Served, served, verdict
 
 CLEAR = {200, 400, 429, 503}
@@ -161,10 +165,13 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--ceiling-mb", type=int, default=700)
     parser.add_argument("--bound", type=float, default=0.05)
+    parser.add_argument("--small", action="store_true", help="a random model of two layers")
     options = parser.parse_args()
     ceiling = str(options.ceiling_mb * 10**6)
-    with served(None, "--memory-budget-bytes", ceiling, "--debug-trace") as server:
-        claims = measure(server, options)
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as parent:
+        model = str(second_folder(default_folder(), Path(parent))) if options.small else None
+        with served(model, "--memory-budget-bytes", ceiling, "--debug-trace") as server:
+            claims = measure(server, options)
     verdict(claims)
 
 

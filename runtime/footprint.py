@@ -7,9 +7,11 @@ Rows that decode together lie in rectangles, in which each takes as much as the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import attrs
+
+from headrace.runtime.banding import banded
 
 
 @attrs.frozen
@@ -38,8 +40,8 @@ class Footprint:
     logits_bytes: int = 0
     # Whether rows decode in one batch, padded to the longest.
     together: bool = False
-    # Where those of other lengths lie apart, a row is padded by so many tokens at most.
-    padding_tokens: int | None = None
+    # Whether those of other lengths lie apart then (`banding.py`).
+    bands: bool = False
 
     def row_bytes(self, tokens: int) -> int:
         """The caches of one row that holds so many tokens."""
@@ -52,14 +54,18 @@ class Footprint:
         )
         return grown + self.state_bytes
 
-    def batch_bytes(self, lengths: Collection[int]) -> int:
-        """The caches of rows of these lengths that decode at the same time."""
-        if not self.together or not lengths:
+    def batch_bytes(self, lengths: Sequence[int], spare: int = 0) -> int:
+        """The caches of rows of these lengths, in the order in which they came, that decode at the
+        same time, with so many places beside those that are taken."""
+        if not self.together:
             return sum(map(self.row_bytes, lengths))
-        square = len(lengths) * self.row_bytes(max(lengths))
-        if self.padding_tokens is None:
-            return square
-        return min(square, sum(self.row_bytes(length + self.padding_tokens) for length in lengths))
+        if not self.bands:
+            return (len(lengths) + spare) * self.row_bytes(max(lengths, default=0))
+        bands = banded(lengths)
+        # A row by itself takes its place along when it leaves.
+        places = max((band.longest for band in bands if band.rows > 1), default=0)
+        taken = sum(band.rows * self.row_bytes(band.longest) for band in bands)
+        return taken + spare * self.row_bytes(places)
 
     def prefill_bytes(self, chunk_tokens: int, context_tokens: int) -> int:
         """What one chunk takes while it is computed, at the end of so long a context."""

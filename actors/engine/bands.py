@@ -14,70 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
 import mlx.core as mx
 
-from headrace.actors.engine.slots import SHARED_PADDING, SlotKVCache
-
-# What a step pays for each band, in tokens of one row that attention could look at instead.
-BAND_TOKENS = 400
-# Tokens between the shortest and the longest row of a band.
-SPAN_TOKENS = 512
-# So many of a row's slot may be padding.
-PADDING_TOKENS = SPAN_TOKENS + SHARED_PADDING
-# Tokens of a whole band, padding included: so many are copied when a longer row joins.
-MOST_TOKENS = 4096
+from headrace.actors.engine.slots import SlotKVCache
+from headrace.runtime.banding import SPAN_TOKENS, Band, assigned
 
 
 class Parts(tuple[Any, ...]):
     """What a model takes for one array: keys, values or the mask of each band, in order."""
 
     __slots__ = ()
-
-
-@attrs.frozen
-class Band:
-    """Its number of rows, and the tokens of the shortest and of the longest."""
-
-    rows: int
-    shortest: int
-    longest: int
-
-    def joined(self, tokens: int) -> Band:
-        return Band(self.rows + 1, min(self.shortest, tokens), max(self.longest, tokens))
-
-    @property
-    def span(self) -> int:
-        return self.longest - self.shortest
-
-    @property
-    def tokens(self) -> int:
-        return self.rows * self.longest
-
-    def padding(self, tokens: int) -> int:
-        """Tokens of padding, in all rows, that one more row of so many brings."""
-        more = tokens - self.longest
-        return self.rows * more if more > 0 else -more
-
-
-def assigned(bands: Sequence[Band], lengths: Sequence[int], span_tokens: int) -> list[int]:
-    """The band of each new row, of these lengths; those from `len(bands)` on are new ones."""
-    bands, found = list(bands), list[int]()
-    for tokens in lengths:
-        fitting = [
-            number
-            for number, band in enumerate(bands)
-            if band.padding(tokens) <= BAND_TOKENS
-            and (after := band.joined(tokens)).span <= span_tokens
-            and after.tokens <= MOST_TOKENS
-        ]
-        best = min(fitting, key=lambda number: bands[number].padding(tokens), default=len(bands))
-        if fitting:
-            bands[best] = bands[best].joined(tokens)
-        else:
-            bands.append(Band(1, tokens, tokens))
-        found.append(best)
-    return found
 
 
 class BandedKVCache:

@@ -14,8 +14,9 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 
-from headrace.actors.engine.bands import SPAN_TOKENS, BandedKVCache, gaps_filled
+from headrace.actors.engine.bands import BandedKVCache, gaps_filled
 from headrace.actors.engine.slots import SlotKVCache
+from headrace.runtime.banding import SPAN_TOKENS
 
 Cache: TypeAlias = list[Any]
 

@@ -14,7 +14,6 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes, dequantize_model, load_model
 
 from headrace.actors.engine import footprint, kv
-from headrace.actors.engine.bands import PADDING_TOKENS
 from headrace.actors.engine.batch import BatchEngine
 from headrace.actors.engine.config import Config, end_tokens, read_config
 from headrace.actors.engine.embedding_files import is_encoder, read_embedder
@@ -79,8 +78,7 @@ class MlxLoader:
             )
         progress(1.0)
         shared = engine.sharing
-        padding = PADDING_TOKENS if shared.bands else None
-        found = attrs.evolve(info.footprint, together=shared.decode, padding_tokens=padding)
+        found = attrs.evolve(info.footprint, together=shared.decode, bands=shared.bands)
         info = attrs.evolve(info, has_chat_template=tokenizer.has_chat_template, footprint=found)
         return LoadedModel(info, engine, tokenizer)
 

@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache
 
 # Left padding that all rows share and that is worth copying everything to be rid of.
-SHARED_PADDING = 64
+_SHARED_PADDING = 64
 
 
 class SlotKVCache(BatchKVCache):
@@ -89,7 +89,7 @@ class SlotKVCache(BatchKVCache):
         kept, count = list(batch_indices), len(batch_indices)
         moves = [(to, row) for to, row in enumerate(kept) if to != row]
         padding = [self._padding[row] for row in kept]
-        wasteful = self.slots - count > max(2, count // 2) or min(padding) >= SHARED_PADDING
+        wasteful = self.slots - count > max(2, count // 2) or min(padding) >= _SHARED_PADDING
         if self.keys is None:
             self._set_padding(padding)
         elif wasteful or any(row < count for _, row in moves):

@@ -165,7 +165,9 @@ def test_whatever_happens_rows_take_no_more_than_is_allotted(data: st.DataObject
     each step is within the allotment, and in the end nothing is left."""
     together = data.draw(st.booleans())
     step_tokens = data.draw(st.sampled_from([1, 16]))
-    footprint = Footprint((KvGroup(1),), step_tokens=step_tokens, together=together)
+    footprint = Footprint(
+        (KvGroup(1),), step_tokens=step_tokens, together=together, bands=data.draw(st.booleans())
+    )
     allotted = data.draw(st.integers(50, 600))
     made = rations(allotted, footprint)
     lengths: dict[int, int] = {}

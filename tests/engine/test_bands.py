@@ -9,76 +9,21 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mlx_lm.models import base
 from mlx_lm.models.cache import KVCache
 
-from headrace.actors.engine import bands, kv
+from headrace.actors.engine import kv
 from headrace.actors.engine.attention import banded_attention, cpu_attention
-from headrace.actors.engine.bands import (
-    BAND_TOKENS,
-    MOST_TOKENS,
-    PADDING_TOKENS,
-    SPAN_TOKENS,
-    Band,
-    BandedKVCache,
-    Parts,
-    assigned,
-)
+from headrace.actors.engine.bands import BandedKVCache, Parts
 from headrace.actors.engine.probe import sharing
 from headrace.actors.engine.slots import SlotKVCache
+from headrace.runtime import banding
 from headrace.runtime.footprint import Footprint, KvGroup
 
 HEADS, DIM = 2, 4
 # What the ledger counts for such rows.
-FOOTPRINT = Footprint(
-    (KvGroup(2 * HEADS * DIM * 4),), step_tokens=256, together=True, padding_tokens=PADDING_TOKENS
-)
+FOOTPRINT = Footprint((KvGroup(2 * HEADS * DIM * 4),), step_tokens=256, together=True, bands=True)
 VOCAB = 97
-
-lengths = st.lists(st.integers(0, 3 * MOST_TOKENS) | st.integers(0, 300), min_size=1, max_size=40)
-
-
-@given(lengths)
-def test_a_band_is_never_wide_nor_large_unless_its_row_is(tokens: list[int]) -> None:
-    places = assigned([], tokens, SPAN_TOKENS)
-    assert set(places) == set(range(max(places) + 1))
-    for band in set(places):
-        inside = [count for count, at in zip(tokens, places, strict=True) if at == band]
-        assert max(inside) - min(inside) <= SPAN_TOKENS
-        assert len(inside) == 1 or len(inside) * max(inside) <= MOST_TOKENS
-
-
-@given(lengths)
-def test_coming_one_by_one_or_at_once_is_the_same(tokens: list[int]) -> None:
-    apart: list[Band] = []
-    for count in tokens:
-        (at,) = assigned(apart, [count], SPAN_TOKENS)
-        apart = [band.joined(count) if i == at else band for i, band in enumerate(apart)]
-        apart += [Band(1, count, count)] if at == len(apart) else []
-    places = assigned([], tokens, SPAN_TOKENS)
-    assert [band.rows for band in apart] == [places.count(i) for i in range(len(apart))]
-
-
-@pytest.mark.parametrize(
-    ("rows", "tokens", "place"),
-    [
-        (1, 100 + BAND_TOKENS, 0),
-        (1, 101 + BAND_TOKENS, 1),
-        (4, 100 + BAND_TOKENS // 4, 0),
-        (4, 101 + BAND_TOKENS // 4, 1),
-        (39, 100, 0),
-        (40, 103, 1),
-    ],
-)
-def test_a_row_joins_where_that_costs_less_than_a_band(rows: int, tokens: int, place: int) -> None:
-    assert assigned([Band(rows, 100, 100)], [tokens], SPAN_TOKENS) == [place]
-
-
-def test_a_row_joins_those_nearest_to_it() -> None:
-    there = [Band(2, 90, 100), Band(2, 190, 200), Band(1, 800, 800)]
-    assert assigned(there, [110, 180, 790, 40], SPAN_TOKENS) == [0, 1, 2, 0]
 
 
 class Rows:
@@ -116,7 +61,6 @@ class Rows:
         assert np.array(self.cache.offset).tolist() == [row.shape[1] for row in self.record]
         sizes = [self.cache.row_nbytes(index) for index in range(len(self.record))]
         assert sum(sizes) == pytest.approx(self.cache.nbytes, rel=0.01)
-        assert self.cache.nbytes <= FOOTPRINT.batch_bytes([row.shape[1] for row in self.record])
         for index, row in enumerate(self.record):
             if row.shape[1]:
                 alone = self.cache.extract(index)
@@ -140,6 +84,19 @@ def test_any_history_keeps_every_rows_keys_and_values(seed: int) -> None:
             case "give back":
                 rows.cache.give_back()
         rows.check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_ledger_counts_what_rows_take_that_come_one_after_the_other(seed: int) -> None:
+    draw, rows, lengths = random.Random(seed), Rows(), list[int]()
+    for _ in range(7):
+        lengths.append(draw.choice([3, 90, 200, 250, 400, 700, 1300]))
+        rows.admit(lengths[-1])
+        assert rows.cache.nbytes == FOOTPRINT.batch_bytes(lengths)
+    for _ in range(70):
+        rows.step()
+        lengths = [length + 1 for length in lengths]
+    assert rows.cache.nbytes == FOOTPRINT.batch_bytes(lengths)
 
 
 def test_a_long_row_joins_short_ones_at_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +139,7 @@ def test_attention_looks_at_one_band_after_the_other(attention: Callable[..., An
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row that differs in length has a band of its own."""
-    monkeypatch.setattr(bands, "BAND_TOKENS", 0)
+    monkeypatch.setattr(banding, "BAND_TOKENS", 0)
 
 
 PROMPTS = [random.Random(n).choices(range(VOCAB), k=n) for n in (6, 40, 2, 6, 23)]

@@ -224,7 +224,10 @@ def test_rows_that_decode_together_take_as_much_as_the_longest() -> None:
     assert alone.batch_bytes([10, 1000]) == alone.row_bytes(10) + alone.row_bytes(1000)
     assert together.batch_bytes([10, 1000]) == 2 * alone.row_bytes(1000)
     assert together.batch_bytes([]) == 0
-    apart = attrs.evolve(together, padding_tokens=512)
-    assert apart.batch_bytes([10, 9000]) == alone.row_bytes(10 + 512) + alone.row_bytes(9000 + 512)
-    # Never more than the rectangle, of which bands are parts.
-    assert apart.batch_bytes([900, 1000]) == together.batch_bytes([900, 1000])
+    assert together.batch_bytes([10, 1000], spare=1) == 3 * alone.row_bytes(1000)
+    apart = attrs.evolve(together, bands=True)
+    assert apart.batch_bytes([10, 1000]) == alone.batch_bytes([10, 1000])
+    assert apart.batch_bytes([200, 1000, 300]) == 2 * alone.row_bytes(300) + alone.row_bytes(1000)
+    # Places are free only beside rows that share a buffer.
+    assert apart.batch_bytes([10, 1000], spare=1) == apart.batch_bytes([10, 1000])
+    assert apart.batch_bytes([10, 1000, 20], spare=1) == apart.batch_bytes([10, 1000, 20, 20])
