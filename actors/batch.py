@@ -7,7 +7,7 @@ step and no others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
@@ -41,6 +41,8 @@ class Turn:
     result: StepResult
     completed: tuple[tuple[int, int], ...] = ()
     rows: int = 0
+    # Whether every complete row was given a token, as in a prefill that is mixed with a decode.
+    decoded: bool = False
 
 
 @attrs.frozen
@@ -180,6 +182,8 @@ class Batch:
 
     def _run(self, step: Step | None) -> Turn:
         match step:
+            case Prefill(((row, count),)) if self._can_mix(row):
+                return self._mixed(row, count)
             case Prefill(chunks):
                 return self._prefill(chunks)
             case Decode():
@@ -189,8 +193,7 @@ class Batch:
 
     def _prefill(self, chunks: tuple[tuple[int, int], ...]) -> Turn:
         rows = [row for row, _ in chunks]
-        for row in self._waiting.keys() - set(rows):
-            self._waiting[row] += 1
+        self._passed_over(rows)
         self._last = "prefill"
         self._chunks += 1
         depth = max(map(self._depth, rows))
@@ -202,13 +205,35 @@ class Batch:
 
     def _decode(self) -> Turn:
         rows = sorted(self._decoding)
-        self._last = "decode"
-        self._chunks = 0
-        self._newcomers.clear()
+        self._decoded()
         result = self._contained(rows, self._engine.decode)
         if not result.failed:
             self._pace.decoded(result.seconds)
-        return Turn("decode", result, rows=len(rows))
+        return Turn("decode", result, rows=len(rows), decoded=True)
+
+    def _can_mix(self, row: int) -> bool:
+        # Where only rows of low priority decode, they wait.
+        return bool(self._decoding - self._low) and self._engine.can_mix(row)
+
+    def _mixed(self, row: int, count: int) -> Turn:
+        """A piece of a prompt and a token for each complete row."""
+        rows, depth = [*sorted(self._decoding), row], self._depth(row)
+        self._passed_over({row})
+        self._decoded()
+        result = self._contained(rows, self._engine.mixed, row, count)
+        if not result.failed:
+            self._pace.prefilled(result.prefilled, result.seconds, depth)
+        complete = self._complete(list(self._waiting))
+        return Turn("prefill", result, complete, len(rows), decoded=True)
+
+    def _passed_over(self, rows: Collection[int]) -> None:
+        for row in self._waiting.keys() - set(rows):
+            self._waiting[row] += 1
+
+    def _decoded(self) -> None:
+        self._last = "decode"
+        self._chunks = 0
+        self._newcomers.clear()
 
     def _contained(
         self, rows: Sequence[int], call: Callable[..., StepResult], *args: object

@@ -292,7 +292,7 @@ class Model:
         specs = [spec for claim in joining for spec in claim.specs]
         cache_bytes = self._rations.cache_limit_bytes
         turn, held = await self._on_engine(self._run_step, specs, forced, cache_bytes)
-        if turn.kind == "decode":
+        if turn.decoded:
             self._rations.stepped()
         self._note(held)
         self._after(turn)

@@ -315,6 +315,9 @@ class Rations:
             # Short prompts that are computed together are copied to one batch and back.
             prefill += len(prompts) * self._footprint.row_bytes(1)
         branches = max(length.branches_bytes for length in lengths)
+        if self._footprint.bands:
+            # One pass may do both.
+            return decode + prefill + branches
         return max(decode, prefill + branches)
 
     def __repr__(self) -> str:

@@ -2,8 +2,9 @@
 
 A step is one decode of all complete rows or one prefill chunk. While both kinds of work exist
 they alternate, so a running stream waits for at most one chunk between two tokens, and a chunk
-waits for at most one decode. Where no stream is running, whoever comes with others waits for a few
-of them, since a decode of few rows takes nearly as long as one of many.
+waits for at most one decode; an engine that can do both at once saves the decode. Where no stream
+is running, whoever comes with others waits for a few of them, since a decode of few rows takes
+nearly as long as one of many.
 
 Among prompts the one with the least left goes first, and a prompt that was passed over gains on the
 others with every chunk, so none waits for ever.

@@ -208,6 +208,13 @@ class Engine(Protocol):
     def decode(self) -> StepResult:
         """One token for every row whose prompt is complete and that may say anything."""
 
+    def can_mix(self, row: int) -> bool:
+        """Whether the row's prompt can be advanced in a decode, as things stand."""
+
+    def mixed(self, row: int, count: int) -> StepResult:
+        """Both as one unit of work: so many tokens of one row's prompt, and one token for every row
+        whose prompt was complete before. Only where `can_mix` says so."""
+
     def force(self, row: int, tokens: Sequence[int]) -> None:
         """Let the row say these tokens next, whatever it would draw. Its drawing goes on behind
         them; unknown rows are ignored."""

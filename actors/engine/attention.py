@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models import base
 
-from headrace.actors.engine.bands import Parts
+from headrace.actors.engine.bands import Mixed, Parts
 from headrace.actors.engine.exponentials import MANY, exponentials_in_place
 
 
@@ -63,11 +63,14 @@ def _by_bands(
     """One band after the other."""
     masks = mask if isinstance(mask, Parts) else [mask] * len(keys)
     found, first = list[mx.array](), 0
-    for part in zip(keys, values, masks, strict=True):
-        end = first + part[0].shape[0]
-        found.append(
-            cpu_attention(queries[first:end], *part[:2], None, scale, part[2], sinks=sinks)
-        )
+    for index, (some, others, shown) in enumerate(zip(keys, values, masks, strict=True)):
+        sequence = isinstance(keys, Mixed) and index == len(keys) - 1
+        end = len(queries) if sequence else first + some.shape[0]
+        asked = queries[first:end]
+        # Tokens of one sequence are rows for the model, (L, heads, 1, dim).
+        asked = asked.transpose(2, 1, 0, 3) if sequence else asked
+        attended = cpu_attention(asked, some, others, None, scale, shown, sinks=sinks)
+        found.append(attended.transpose(2, 1, 0, 3) if sequence else attended)
         first = end
     return mx.concatenate(found)
 

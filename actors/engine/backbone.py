@@ -44,6 +44,25 @@ def logits_at(model: Any, tokens: mx.array, cache: Cache, places: Sequence[int])
         layers.__class__ = kind
 
 
+def logits_of_first(model: Any, tokens: mx.array, cache: Cache, rows: int) -> mx.array:
+    """Lazy float32 logits (rows, V) of the first rows of a pass over one token each; `tokens` is
+    (B, 1). Raises ValueError where a model does not show its layers."""
+    layers = backbone(model)
+    kind = type(layers)
+
+    def call(layers: Any, *args: Any, **fields: Any) -> Any:
+        return kind.__call__(layers, *args, **fields)[:rows]
+
+    layers.__class__ = type(
+        kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__}
+    )
+    try:
+        logits: mx.array = model(tokens, cache=cache)[:, -1, :]
+        return logits.astype(mx.float32)
+    finally:
+        layers.__class__ = kind
+
+
 def _at(logits: mx.array, at: mx.array) -> mx.array:
     if logits.shape[1] > 1:
         logits = mx.take_along_axis(logits, at, axis=1)
@@ -59,4 +78,9 @@ def _handing_over(kind: type, at: mx.array, shape: tuple[int, ...]) -> type:
             return mx.take_along_axis(hidden, at, axis=1)
         return hidden
 
+    return _calling(kind, call)
+
+
+def _calling(kind: type, call: Any) -> type:
+    """The class with another way to be called."""
     return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})

@@ -26,6 +26,12 @@ class Parts(tuple[Any, ...]):
     __slots__ = ()
 
 
+class Mixed(Parts):
+    """The same where the last part is one sequence, of which each token is a row for the model."""
+
+    __slots__ = ()
+
+
 class BandedKVCache:
     """The rows of each band, one band after the other; so they are in an order of its own, which
     `admit` tells. Like a slot cache it takes one token for every row."""

@@ -13,18 +13,18 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from headrace.actors.engine import kv, memory, prefill
+from headrace.actors.engine import kv, memory
 from headrace.actors.engine.cpu import compute_on_cpu
 from headrace.actors.engine.decode import Batch, LookaheadBatch
 from headrace.actors.engine.prefixes import Prefixes
 from headrace.actors.engine.probe import sharing
+from headrace.actors.engine.prompts import Prompts
 from headrace.actors.engine.reading import Readings
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Vocabulary
 from headrace.runtime.ports import (
     CacheUse,
     Memory,
-    PromptScores,
     RowFailed,
     RowRead,
     RowSpec,
@@ -34,8 +34,6 @@ from headrace.runtime.ports import (
 
 # Freed buffers beyond this are given back after a prefill, whose transients are the largest.
 _SPARE_BYTES = 128 << 20
-# The end of a longer prompt is computed by itself: what others would save is less than the copy.
-_SHORT_TOKENS = 256
 # Attention grows by a token a step, so buffers of sizes that never come again pile up.
 _STEPS_BETWEEN_RELEASES = 256
 
@@ -68,6 +66,9 @@ class BatchEngine:
         # Where rows cannot decode together, each is a batch of its own.
         self.sharing = sharing(model, vocab_size)
         self._prefixes = Prefixes(model, vocab_size)
+        self._prompts = Prompts(
+            model, self._prefixes, vocab_size, together=self.sharing.prompts, lose=self._lose
+        )
         self._readings = Readings(model)
         self._rows: dict[int, Row] = {}
         # Row -> the rows that begin with it when its prompt is complete.
@@ -156,11 +157,8 @@ class BatchEngine:
         todo = [(row, min(count, row.remaining)) for row, count in rows if row.remaining]
         behind = [(row, count - min(count, row.remaining)) for row, count in rows]
         before = {row: row.computed - row.reused for row, _ in todo}
-        failed, scores = self._prefill(todo)
-        waiting = self._waiting()
-        for row in waiting:
-            self._prefixes.look(row)
-        self._complete(waiting)
+        failed, scores = self._prompts.compute(todo)
+        self._completed()
         left = self._readings.left(row.spec.row for row, _ in behind)
         read = [*self._pool(pooling, failed), *self._go_on(behind, before, failed)]
         continued = left - self._readings.left(row.spec.row for row, _ in behind)
@@ -190,20 +188,65 @@ class BatchEngine:
         for batch, joining in self._due():
             rows = [*batch.rows, *joining]
             try:
-                tokens += [
-                    RowToken(row.spec.row, token, row.scores)
-                    for row, token in _step(batch, joining)
-                    if not row.broken
-                ]
+                batch.take(joining)
+                tokens += _spoken(batch.step() if batch.rows else [])
                 failed += self._broken(batch.rows)
             except Exception as error:
                 batch.rows = []
                 failed += self._lose(rows, error)
+        self._stepped()
+        return StepResult(tuple(tokens), tuple(failed), time.perf_counter() - started)
+
+    def can_mix(self, row: int) -> bool:
+        found = self._rows.get(row)
+        if found is None or found.spec.is_read or found.spec.scores_prompt:
+            return False
+        one = len(self._running) == 1 and not self._lookahead and self.sharing.mixed
+        return one and any(not each.gone for each in self._running[0].rows)
+
+    def mixed(self, row: int, count: int) -> StepResult:
+        started = time.perf_counter()
+        beside = self._rows[row]
+        self._prefixes.take(beside)
+        before = beside.computed
+        batch, joining = next(self._due())
+        rows = [*batch.rows, *joining, beside]
+        tokens, failed = list[RowToken](), list[RowFailed]()
+        try:
+            batch.take(joining)
+            tokens += _spoken(batch.step_beside(beside, count) if batch.rows else [])
+            failed += self._broken(batch.rows)
+        except Exception as error:
+            batch.rows = []
+            failed += self._lose(rows, error)
+        prefilled = 0 if beside.gone else beside.computed - before
+        self._stepped()
+        failed += self._kept(beside)
+        self._completed()
+        memory.release_buffers(above_bytes=_SPARE_BYTES)
+        seconds = time.perf_counter() - started
+        return StepResult(tuple(tokens), tuple(failed), seconds, prefilled=prefilled)
+
+    def _kept(self, row: Row) -> list[RowFailed]:
+        """Keep what was computed of its prompt for others; that it fails is no other row's loss."""
+        try:
+            self._prefixes.keep_prompt(row)
+        except Exception as error:
+            return self._lose([row], error)
+        return []
+
+    def _stepped(self) -> None:
         self._running = [batch for batch in self._running if batch.rows]
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_RELEASES == 0:
             memory.release_buffers()
-        return StepResult(tuple(tokens), tuple(failed), time.perf_counter() - started)
+
+    def _completed(self) -> None:
+        """Look whose prompts are complete with what has just been computed."""
+        waiting = self._waiting()
+        for row in waiting:
+            self._prefixes.look(row)
+        self._complete(waiting)
 
     def force(self, row: int, tokens: Sequence[int]) -> None:
         if row in self._rows:
@@ -243,72 +286,11 @@ class BatchEngine:
     def close(self) -> None:
         self._rows, self._siblings, self._ready, self._running = {}, {}, [], []
         self._model = None
+        self._prompts.close()
         self._prefixes.close()
         self._readings.close()
         mx.synchronize()
         memory.release_buffers()
-
-    def _prefill(
-        self, todo: Sequence[tuple[Row, int]]
-    ) -> tuple[list[RowFailed], list[PromptScores]]:
-        failed, scores = list[RowFailed](), list[PromptScores]()
-        while todo:
-            # Where prompts go on alike, the first computes it for all.
-            wave, todo = self._apart(todo)
-            lost, found = self._compute(wave)
-            failed, scores = failed + lost, scores + found
-            for row, _ in todo:
-                self._prefixes.look(row)
-            todo = [(row, row.remaining) for row, _ in todo if row.remaining]
-        return failed, scores
-
-    def _apart(
-        self, todo: Sequence[tuple[Row, int]]
-    ) -> tuple[list[tuple[Row, int]], list[tuple[Row, int]]]:
-        """Those that compute nothing twice if they are computed together, and the others."""
-        wave, others = list[tuple[Row, int]](), list[tuple[Row, int]]()
-        for row, count in todo:
-            alike = self._prefixes.grain and any(prefill.alike(row, other) for other, _ in wave)
-            (others if alike else wave).append((row, count))
-        return wave, others
-
-    def _compute(
-        self, todo: Sequence[tuple[Row, int]]
-    ) -> tuple[list[RowFailed], list[PromptScores]]:
-        failed, scores = list[RowFailed](), list[PromptScores]()
-        together = [row for row, _ in todo if _is_short(row)]
-        if len(together) > 1 and self.sharing.prompts:
-            try:
-                self._compute_together(together)
-            except Exception as error:
-                failed += self._lose(together, error)
-            todo = [(row, count) for row, count in todo if row not in together]
-        for row, count in todo:
-            try:
-                found = self._compute_one(row, count)
-            except Exception as error:
-                failed += self._lose([row], error)
-            else:
-                scores += found
-        return failed, scores
-
-    def _compute_together(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._prefixes.take(row)
-        prefill.remainders(self._model, rows)
-        for row in rows:
-            self._prefixes.keep_prompt(row)
-
-    def _compute_one(self, row: Row, count: int) -> list[PromptScores]:
-        self._prefixes.take(row)
-        if not row.spec.scores_prompt:
-            for size in self._prefixes.passes(row, count):
-                prefill.chunk(self._model, row, size)
-                self._prefixes.keep_prompt(row)
-            return []
-        first = row.computed + 1
-        found = prefill.scored_chunk(self._model, row, count, self._vocabulary.size)
-        return [PromptScores(row.spec.row, found, first)]
 
     def _pool(self, chunks: Sequence[tuple[int, int]], failed: list[RowFailed]) -> list[RowRead]:
         """Texts that become vectors. What cannot be computed is told in `failed`."""
@@ -379,9 +361,8 @@ class BatchEngine:
         return f"<BatchEngine {waiting}, {running} in {len(self._running)} batches>"
 
 
-def _is_short(row: Row) -> bool:
-    """Whether it may be computed with others, for which all of its KV is copied twice."""
-    return not row.spec.scores_prompt and row.reach <= _SHORT_TOKENS
+def _spoken(drawn: Sequence[tuple[Row, int]]) -> list[RowToken]:
+    return [RowToken(row.spec.row, token, row.scores) for row, token in drawn if not row.broken]
 
 
 def _tokens(spec: RowSpec) -> Iterator[int]:
@@ -391,10 +372,3 @@ def _tokens(spec: RowSpec) -> Iterator[int]:
     for more in spec.continuations:
         yield from more.tokens
         yield from more.labels
-
-
-def _step(batch: Batch, joining: Sequence[Row]) -> list[tuple[Row, int]]:
-    batch.settle()
-    if joining:
-        batch.admit(joining)
-    return batch.step() if batch.rows else []

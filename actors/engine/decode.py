@@ -18,6 +18,7 @@ import numpy as np
 
 from headrace.actors.engine import forward, kv
 from headrace.actors.engine.kv import Cache
+from headrace.actors.engine.mixed import logits_beside
 from headrace.actors.engine.prefixes import Prefixes
 from headrace.actors.engine.rows import Row
 from headrace.actors.engine.sampling import Sampler, Vocabulary
@@ -87,10 +88,28 @@ class Batch:
         if self._calm == _PATIENCE:
             kv.give_back(self._cache)
 
+    def take(self, joining: Sequence[Row]) -> None:
+        """What comes before each step: some go, others come."""
+        self.settle()
+        if joining:
+            self.admit(joining)
+
     def step(self) -> list[tuple[Row, int]]:
         """One token for each row."""
         logits = self._logits(mx.array([row.last for row in self.rows]))
         mx.eval(logits)
+        return self._drawn(logits)
+
+    def step_beside(self, other: Row, count: int) -> list[tuple[Row, int]]:
+        """The same in one pass with the next `count` tokens of another row's prompt."""
+        if other.cache is None:
+            other.cache = kv.fresh(self._model)
+        last, piece = [row.last for row in self.rows], other.next_tokens(count)
+        logits = logits_beside(self._model, self._cache, last, other.cache, piece)
+        other.computed += count
+        return self._drawn(logits[:, : self._vocabulary.size])
+
+    def _drawn(self, logits: mx.array) -> list[tuple[Row, int]]:
         return _taken(self.rows, _overruled(self.rows, self._sample(np.asarray(logits)).tolist()))
 
     def hand_in(self, row: Row) -> None:

@@ -71,6 +71,13 @@ class EncoderEngine:
     def decode(self) -> StepResult:
         return StepResult()
 
+    def can_mix(self, row: int) -> bool:
+        return False
+
+    def mixed(self, row: int, count: int) -> StepResult:
+        """As no row decodes, a prefill."""
+        return self.prefill([(row, count)])
+
     def force(self, row: int, tokens: Sequence[int]) -> None:
         """No row says anything."""
 

@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from headrace.actors.engine import forward, kv
 from headrace.actors.engine.kv import Cache
+from headrace.actors.engine.mixed import logits_beside
 
 Rows: TypeAlias = tuple[list[int], ...]
 
@@ -27,16 +28,18 @@ _TOLERANCE = 0.03
 @attrs.frozen
 class Sharing:
     """Whether rows of different lengths can decode, and compute their prompts, in one pass; and
-    whether they can lie in bands then, which takes an attention that knows them."""
+    whether they can lie in bands then, which takes an attention that knows them, and a piece of a
+    prompt can be computed beside them."""
 
     decode: bool
     prompts: bool
     bands: bool = False
+    mixed: bool = False
 
 
 def sharing(model: Any, vocab_size: int) -> Sharing:
-    """Raises what the model raises of a row by itself. Costs five forward passes over a few tokens,
-    which also warm the model up, and five more where prompts cannot share one."""
+    """Raises what the model raises of a row by itself. Costs seven forward passes over a few
+    tokens, which also warm the model up, and five more where prompts cannot share one."""
     rows: Rows = tuple(
         [token % vocab_size for token in tokens] for tokens in (range(1, 3), range(3, 8))
     )
@@ -46,7 +49,9 @@ def sharing(model: Any, vocab_size: int) -> Sharing:
     together = _tried(model, rows, lambda: kv.joined(_computed_together(model, rows)))
     if _agree(together, alone):
         # They were taken apart and joined on the way, so that rows can decode together is shown.
-        return Sharing(decode=True, prompts=True, bands=_agree(_in_bands(model, rows), alone))
+        bands = _agree(_in_bands(model, rows), alone)
+        mixed = bands and _agree(_beside(model, rows), alone)
+        return Sharing(decode=True, prompts=True, bands=bands, mixed=mixed)
     # Now token by token, since a whole row at once is rounded in another way than a step.
     caches = [_computed(model, row) for row in rows]
     # Joining copies them, so each can go on by itself after it.
@@ -64,10 +69,26 @@ def _in_bands(model: Any, rows: Rows) -> mx.array | None:
     return _tried(model, rows, lambda: kv.banded(_computed_together(model, rows), span_tokens=0)[0])
 
 
+def _beside(model: Any, rows: Rows) -> mx.array | None:
+    """The logits of one row while the prompt of the other is computed, and of that one then."""
+    one, other = rows
+
+    def computed() -> mx.array:
+        cache, piece = _computed(model, one), kv.fresh(model)
+        first = logits_beside(model, cache, one[-1:], piece, other[:-1])
+        return mx.concatenate([first, _last_logits(model, piece, [other])])
+
+    return _tried_with(computed)
+
+
 def _tried(model: Any, rows: Rows, joined: Callable[[], Cache]) -> mx.array | None:
     """The rows' logits in one pass; None where the model or its caches cannot do it."""
+    return _tried_with(lambda: _last_logits(model, joined(), rows))
+
+
+def _tried_with(compute: Callable[[], mx.array]) -> mx.array | None:
     try:
-        logits = _last_logits(model, joined(), rows)
+        logits = compute()
         mx.eval(logits)
     except Exception:
         return None

@@ -101,6 +101,10 @@ class Row:
         """Prompt tokens still to prefill."""
         return self.prompt_length - self.reach
 
+    def next_tokens(self, count: int) -> tuple[int, ...]:
+        """Of its prompt, the next to be computed."""
+        return self.spec.tokens[self.computed : self.computed + count]
+
     @property
     def given(self) -> int:
         """Tokens of its answer so far."""

@@ -38,6 +38,8 @@ class ScriptedModel:
     kv_bytes_per_token: int = 1000
     load_seconds: float = 1.0
     timings: Timings = attrs.field(factory=Timings)
+    # Whether its engine computes pieces of prompts and decodes in one step.
+    mixes: bool = False
     defaults: Mapping[str, Any] = attrs.field(factory=dict)
     # Of a model that was made for embeddings.
     embedding: EmbeddingTraits | None = None
@@ -86,6 +88,7 @@ class ScriptedModel:
             kv_bytes_per_token=self.kv_bytes_per_token,
             weights_bytes=self.weights_bytes,
             hooks=self.hooks,
+            mixes=self.mixes,
         )
         self.engines.append(engine)
         return engine

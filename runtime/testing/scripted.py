@@ -87,6 +87,7 @@ class ScriptedEngine:
         kv_bytes_per_token: int,
         weights_bytes: int = 0,
         hooks: Hooks | None = None,
+        mixes: bool = False,
     ) -> None:
         self.calls: list[Call] = []
         self.misuses: list[str] = []
@@ -102,6 +103,7 @@ class ScriptedEngine:
         self._kv_bytes_per_token = kv_bytes_per_token
         self._weights_bytes = weights_bytes
         self._hooks = hooks if hooks is not None else Hooks()
+        self._mixes = mixes
         self._counts: dict[StepKind, int] = {"prefill": 0, "decode": 0}
         self._rows: dict[int, _Row] = {}
         # Prompts of all rows that ever were, by row.
@@ -169,10 +171,31 @@ class ScriptedEngine:
             prompt_scores=tuple(scores),
         )
 
-    def decode(self) -> StepResult:
+    def can_mix(self, row: int) -> bool:
+        spec = self._rows[row].spec
+        plain = not spec.is_read and not spec.scores_prompt
+        return self._mixes and plain and bool(self._saying())
+
+    def mixed(self, row: int, count: int) -> StepResult:
+        """A prefill step in which the complete rows have said something as well."""
+        self._check(self.can_mix(row), f"row {row} cannot be computed beside others")
+        saying = self._saying()
+        result = self.prefill([(row, count)])
+        for each in saying:
+            each.said += 1
+        failed = self._faults(saying)
+        tokens = tuple(self._say(each) for each in saying if each.spec.row in self._rows)
+        return attrs.evolve(result, tokens=tokens, failed=(*result.failed, *failed))
+
+    def _saying(self) -> list[_Row]:
+        """Those that say something next."""
         rows = [row for row in self._rows.values() if row.remaining == 0 and row.spec.max_tokens]
         for row in rows:
             self._check(row.said < row.spec.max_tokens, f"{_name(row)} is past its max_tokens")
+        return rows
+
+    def decode(self) -> StepResult:
+        rows = self._saying()
         seconds = self._timings.seconds_per_decode
         replaced = self._begin("decode", rows, 0, seconds)
         if replaced is not None:

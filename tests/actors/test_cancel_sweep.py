@@ -62,10 +62,14 @@ async def test_a_request_in_the_queue(autojump_clock: MockClock, of: StepsOf) ->
         await sweep(request, scene.baseline.settle, of=of)
 
 
-async def test_a_request_among_others_leaves_them_as_they_were(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("mixes", [False, True], ids=["in turns", "mixed"])
+async def test_a_request_among_others_leaves_them_as_they_were(
+    autojump_clock: MockClock, mixes: bool
+) -> None:
     alone = await answers_alone()
     settings = Settings(prefill_chunk_tokens=16)
-    async with open_scene(settings=settings) as scene, trio.open_nursery() as nursery:
+    model = ScriptedModel(mixes=mixes)
+    async with open_scene(model, settings=settings) as scene, trio.open_nursery() as nursery:
         send, receive = trio.open_memory_channel[tuple[str, str]](len(alone))
 
         async def neighbour(text: str) -> None:

@@ -22,12 +22,14 @@ async def alone() -> dict[str, str]:
         }
 
 
+@pytest.mark.parametrize("mixes", [False, True], ids=["in turns", "mixed"])
 @pytest.mark.parametrize("chunk_tokens", [8, 64, 512])
 async def test_together_each_says_what_it_says_alone(
-    autojump_clock: MockClock, chunk_tokens: int
+    autojump_clock: MockClock, chunk_tokens: int, mixes: bool
 ) -> None:
     expected = await alone()
-    async with open_scene(settings=Settings(prefill_chunk_tokens=chunk_tokens)) as scene:
+    settings = Settings(prefill_chunk_tokens=chunk_tokens)
+    async with open_scene(ScriptedModel(mixes=mixes), settings=settings) as scene:
         answers: dict[str, Answer] = {}
 
         async def one(prompt: str) -> None:
@@ -44,7 +46,8 @@ def test_among_rows_that_join_leave_and_fail(seeds: range) -> None:
     async def scenario(choices: Choices) -> list[str]:
         expected = await alone()
         scripts = {"fails": Script(fail_at=choices.between(0, 6))}
-        async with open_scene(ScriptedModel(scripts=scripts)) as scene:
+        mixes = choices.pick((False, True))
+        async with open_scene(ScriptedModel(scripts=scripts, mixes=mixes)) as scene:
 
             async def stays(prompt: str) -> None:
                 await trio.sleep(choices.seconds(0.1))
