@@ -123,7 +123,11 @@ class Batch:
         chunk_tokens = self._pace.chunk_tokens(pressing, low=low)
         if line:
             first = in_line(candidates(line), chunk_tokens)[0]
-            chunk_tokens = self._pace.chunk_tokens(pressing, low=low, depth=first.depth)
+            # Several short prompts are not mixed.
+            mixed = first.remaining > chunk_tokens and self._can_mix(first.row)
+            chunk_tokens = self._pace.chunk_tokens(
+                pressing, low=low, depth=first.depth, mixed=mixed
+            )
         most_tokens = self._pace.most_tokens
         return next_step(
             line,
@@ -222,7 +226,7 @@ class Batch:
         self._decoded()
         result = self._contained(rows, self._engine.mixed, row, count)
         if not result.failed:
-            self._pace.prefilled(result.prefilled, result.seconds, depth)
+            self._pace.prefilled(result.prefilled, result.seconds, depth, mixed=True)
         complete = self._complete(list(self._waiting))
         return Turn("prefill", result, complete, len(rows), decoded=True)
 

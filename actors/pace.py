@@ -19,10 +19,14 @@ LEAST_CHUNK_TOKENS = 16
 # A chunk beside running streams takes so many times a decode step, and one without them no less:
 # shorter ones would spend more than a quarter of their time on reading weights.
 DECODE_STEPS = 4.0
+# Where streams are given their tokens in the same step, that is all that they wait for.
+MIXED_STEPS = 4.75
 # For rows of low priority it takes fewer: whoever comes meanwhile waits for its end.
 LOW_DECODE_STEPS = 1.5
 # What a chunk costs besides its tokens, in decode steps: those have rows, which cost as well.
 READING_STEPS = 0.75
+# The same where it decodes as well.
+MIXED_READING_STEPS = 1.25
 # A short chunk can come out as costing next to nothing besides that, and the next one would be as
 # long as may be: so much of its time is its tokens' in any case.
 LEAST_SHARE = 0.5
@@ -42,15 +46,18 @@ class Pace:
         self._token_seconds = TokenSeconds()
         self._decode_seconds: deque[float] = deque(maxlen=LAST_STEPS)
 
-    def chunk_tokens(self, decoding: int, *, low: bool = False, depth: int = 0) -> int:
+    def chunk_tokens(
+        self, decoding: int, *, low: bool = False, depth: int = 0, mixed: bool = False
+    ) -> int:
         """The most prompt tokens for the next chunk, with so many rows decoding, behind `depth`
-        tokens of the same prompt. `low`: it is for prompts of low priority, and always short."""
+        tokens of the same prompt. `low`: it is for prompts of low priority, and always short.
+        `mixed`: those rows decode in the same step."""
         if self._chunk_seconds == 0:
             return self.most_tokens
         first = self._token_seconds.at(depth)
         if first is None:
             return min(FIRST_CHUNK_TOKENS, self.most_tokens)
-        seconds = self._seconds(decoding, low) - self._reading_seconds()
+        seconds = self._seconds(decoding, low, mixed) - self._reading_seconds(mixed)
         # They cost what the one in the middle does.
         middle = self._token_seconds.at(depth + self._count(seconds, first) / 2)
         tokens = self._count(seconds, middle or first)
@@ -63,26 +70,29 @@ class Pace:
             return self.most_tokens
         return int(min(seconds / token_seconds, self.most_tokens))
 
-    def _seconds(self, decoding: int, low: bool) -> float:
+    def _seconds(self, decoding: int, low: bool, mixed: bool) -> float:
         if not self._decode_seconds:
             return self._chunk_seconds
         step_seconds = statistics.median(self._decode_seconds)
         if low:
             return LOW_DECODE_STEPS * step_seconds
-        few_steps = DECODE_STEPS * step_seconds
+        few_steps = (MIXED_STEPS if mixed else DECODE_STEPS) * step_seconds
         return few_steps if decoding else max(self._chunk_seconds, few_steps)
 
-    def prefilled(self, tokens: int, seconds: float, depth: int = 0) -> None:
-        """So many tokens took so long behind `depth` others."""
+    def prefilled(
+        self, tokens: int, seconds: float, depth: int = 0, *, mixed: bool = False
+    ) -> None:
+        """So many tokens took so long behind `depth` others, a decode included where `mixed`."""
         if tokens > 0:
             # The few tokens that a kept prefix leaves to compute say little of a long prompt's.
             weight = NEWEST * min(1.0, tokens / FIRST_CHUNK_TOKENS)
-            added = max(seconds - self._reading_seconds(), LEAST_SHARE * seconds)
+            added = max(seconds - self._reading_seconds(mixed), LEAST_SHARE * seconds)
             self._token_seconds.measured(depth + tokens / 2, added / tokens, weight)
 
-    def _reading_seconds(self) -> float:
+    def _reading_seconds(self, mixed: bool) -> float:
         steps = self._decode_seconds
-        return READING_STEPS * statistics.median(steps) if steps else 0.0
+        count = MIXED_READING_STEPS if mixed else READING_STEPS
+        return count * statistics.median(steps) if steps else 0.0
 
     def decoded(self, seconds: float) -> None:
         self._decode_seconds.append(seconds)

@@ -97,6 +97,19 @@ def test_a_chunk_behind_many_tokens_takes_no_longer() -> None:
     assert pace.chunk_tokens(3, depth=0) > pace.chunk_tokens(3, depth=depth)
 
 
+def test_a_step_that_gives_streams_their_tokens_may_take_a_little_longer() -> None:
+    """A pass costs 50 ms with the decode and a millisecond for each token."""
+    pace = Pace(512, 0.25)
+    pace.decoded(0.040)
+    tokens = 64
+    for _ in range(20):
+        seconds = 0.05 + 0.001 * tokens
+        pace.prefilled(tokens, seconds, mixed=True)
+        tokens = pace.chunk_tokens(3, mixed=True)
+    # It does not shrink for what the decode takes, and is below five of its steps.
+    assert 0.16 < 0.05 + 0.001 * tokens < 0.2
+
+
 def test_a_prompt_of_few_tokens_does_not_make_the_chunks_of_long_ones_short() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(240, 0.24)
