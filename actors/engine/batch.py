@@ -66,9 +66,8 @@ class BatchEngine:
         # Where rows cannot decode together, each is a batch of its own.
         self.sharing = sharing(model, vocab_size)
         self._prefixes = Prefixes(model, vocab_size)
-        self._prompts = Prompts(
-            model, self._prefixes, vocab_size, together=self.sharing.prompts, lose=self._lose
-        )
+        together = self.sharing.prompts
+        self._prompts = Prompts(model, self._prefixes, vocab_size, together=together)
         self._readings = Readings(model)
         self._rows: dict[int, Row] = {}
         # Row -> the rows that begin with it when its prompt is complete.
@@ -157,7 +156,7 @@ class BatchEngine:
         todo = [(row, min(count, row.remaining)) for row, count in rows if row.remaining]
         behind = [(row, count - min(count, row.remaining)) for row, count in rows]
         before = {row: row.computed - row.reused for row, _ in todo}
-        failed, scores = self._prompts.compute(todo)
+        failed, scores = self._prompts.compute(todo, self._lose)
         self._completed()
         left = self._readings.left(row.spec.row for row, _ in behind)
         read = [*self._pool(pooling, failed), *self._go_on(behind, before, failed)]

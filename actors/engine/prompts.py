@@ -20,25 +20,22 @@ Lose: TypeAlias = Callable[[Sequence[Row], Exception], list[RowFailed]]
 class Prompts:
     """The prompts of an engine's rows. `together`: short ones can be computed in one pass."""
 
-    def __init__(
-        self, model: Any, prefixes: Prefixes, vocab_size: int, *, together: bool, lose: Lose
-    ) -> None:
+    def __init__(self, model: Any, prefixes: Prefixes, vocab_size: int, *, together: bool) -> None:
         self._model = model
         self._prefixes = prefixes
         self._vocab_size = vocab_size
         self._together = together
-        self._lose = lose
 
     def close(self) -> None:
         self._model = None
 
-    def compute(self, todo: prefill.Todo) -> tuple[list[RowFailed], list[PromptScores]]:
+    def compute(self, todo: prefill.Todo, lose: Lose) -> tuple[list[RowFailed], list[PromptScores]]:
         """Advance rows by so many tokens each."""
         failed, scores = list[RowFailed](), list[PromptScores]()
         while todo:
             # Where prompts go on alike, the first computes it for all.
             wave, todo = prefill.apart(todo) if self._prefixes.grain else (todo, [])
-            lost, found = self._compute(wave)
+            lost, found = self._compute(wave, lose)
             failed, scores = failed + lost, scores + found
             for row, _ in todo:
                 self._prefixes.look(row)
@@ -46,7 +43,7 @@ class Prompts:
         return failed, scores
 
     def _compute(
-        self, todo: Sequence[tuple[Row, int]]
+        self, todo: prefill.Todo, lose: Lose
     ) -> tuple[list[RowFailed], list[PromptScores]]:
         failed, scores = list[RowFailed](), list[PromptScores]()
         together = [row for row, _ in todo if _is_short(row)]
@@ -54,13 +51,13 @@ class Prompts:
             try:
                 self._compute_together(together)
             except Exception as error:
-                failed += self._lose(together, error)
+                failed += lose(together, error)
             todo = [(row, count) for row, count in todo if row not in together]
         for row, count in todo:
             try:
                 found = self._compute_one(row, count)
             except Exception as error:
-                failed += self._lose([row], error)
+                failed += lose([row], error)
             else:
                 scores += found
         return failed, scores

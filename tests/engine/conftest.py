@@ -13,7 +13,9 @@ from mlx.nn.layers.base import Module
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama
 
+from headrace.actors.engine import batch, probe
 from headrace.actors.engine.batch import BatchEngine
+from headrace.actors.engine.probe import Sharing
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.ports import RowSpec, StepResult
 
@@ -147,11 +149,22 @@ Take: TypeAlias = Callable[..., Hand]
 @pytest.fixture(scope="session")
 def take_with() -> Take:
     """Takes a model in hand: an engine with these settings. An engine changes its model, so it
-    gets one that shares no more than the weights with the one that mlx-lm computes."""
+    gets one that shares no more than the weights with the one that mlx-lm computes. What rows of a
+    model may share is found out once: there are hundreds of engines."""
+    found: dict[int, tuple[Sharing, Any]] = {}
 
     def made(model: Any, **settings: Any) -> Hand:
-        model = copy.deepcopy(model) if isinstance(model, Module) else model
-        return Hand(BatchEngine(model, **{"end_tokens": [0], "vocab_size": VOCAB, **settings}))
+        own = copy.deepcopy(model) if isinstance(model, Module) else model
+
+        def known(_: Any, vocab_size: int) -> Sharing:
+            # The models are kept, so that no other can have the number of one that is gone.
+            if id(model) not in found:
+                found[id(model)] = probe.sharing(own, vocab_size), model
+            return found[id(model)][0]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batch, "sharing", known)
+            return Hand(BatchEngine(own, **{"end_tokens": [0], "vocab_size": VOCAB, **settings}))
 
     return made
 
