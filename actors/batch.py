@@ -75,7 +75,6 @@ class Batch:
         self._chunks = 0
         # Rows of low priority, wherever they are.
         self._low: set[int] = set()
-        self._last: Kind | None = None
         # What may be kept for rows that begin alike, as the engine was told last.
         self.cache_bytes: int | None = None
 
@@ -132,12 +131,11 @@ class Batch:
         return next_step(
             line,
             decoding,
-            self._last,
+            self._chunks,
             chunk_tokens,
             most_tokens,
             pressing=pressing,
             newcomers=len(self._newcomers),
-            chunks=self._chunks,
         )
 
     def held(self) -> Held:
@@ -198,7 +196,6 @@ class Batch:
     def _prefill(self, chunks: tuple[tuple[int, int], ...]) -> Turn:
         rows = [row for row, _ in chunks]
         self._passed_over(rows)
-        self._last = "prefill"
         self._chunks += 1
         depth = max(map(self._depth, rows))
         result = self._contained(rows, self._engine.prefill, chunks)
@@ -235,7 +232,6 @@ class Batch:
             self._waiting[row] += 1
 
     def _decoded(self) -> None:
-        self._last = "decode"
         self._chunks = 0
         self._newcomers.clear()
 

@@ -57,21 +57,19 @@ Kind: TypeAlias = Literal["prefill", "decode"]
 def next_step(
     waiting: Sequence[Waiting],
     decoding: int,
-    last: Kind | None,
+    chunks: int,
     chunk_tokens: int,
     most_tokens: int,
     *,
     pressing: int | None = None,
     newcomers: int = 0,
-    chunks: int = 1,
 ) -> Step | None:
     """The next unit of work, or None when there is nothing to do.
 
     `decoding` is the number of complete rows, `pressing` that of those among them that are not of
     low priority, all of them where it is not given; `newcomers` those that have said nothing yet.
-    `last` is the kind of the step before, `chunks` those since the last decode, `chunk_tokens` the
-    prompt tokens, padding included, that one step should compute, and `most_tokens` those that it
-    may.
+    `chunks` are those since the last decode, `chunk_tokens` the prompt tokens, padding included,
+    that one step should compute, and `most_tokens` those that it may.
     """
     only_low = all(row.low for row in waiting)
     beside = decoding if pressing is None or only_low else pressing
@@ -81,7 +79,7 @@ def next_step(
     # Of low priority nobody is waited for.
     few = decoding == newcomers and chunks < CHUNKS_TOGETHER and not only_low
     together = few and _completes(waiting, chosen)
-    if beside == 0 or last != "prefill" or together:
+    if beside == 0 or chunks == 0 or together:
         return Prefill(chosen)
     return Decode()
 

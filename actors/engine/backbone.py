@@ -6,7 +6,8 @@ are looked at, that would cost as much as the layers do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import mlx.core as mx
@@ -36,31 +37,23 @@ def logits_at(model: Any, tokens: mx.array, cache: Cache, places: Sequence[int])
         layers = backbone(model)
     except ValueError:
         return _at(model(tokens, cache=cache), at)
-    kind = type(layers)
-    layers.__class__ = _handing_over(kind, at, tokens.shape)
-    try:
+    shape = tokens.shape
+
+    def at_places(hidden: Any) -> Any:
+        if isinstance(hidden, mx.array) and hidden.ndim == 3 and hidden.shape[:2] == shape:
+            return mx.take_along_axis(hidden, at, axis=1)
+        return hidden
+
+    with _handing_over(layers, at_places):
         return _at(model(tokens, cache=cache), at)
-    finally:
-        layers.__class__ = kind
 
 
 def logits_of_first(model: Any, tokens: mx.array, cache: Cache, rows: int) -> mx.array:
     """Lazy float32 logits (rows, V) of the first rows of a pass over one token each; `tokens` is
     (B, 1). Raises ValueError where a model does not show its layers."""
-    layers = backbone(model)
-    kind = type(layers)
-
-    def call(layers: Any, *args: Any, **fields: Any) -> Any:
-        return kind.__call__(layers, *args, **fields)[:rows]
-
-    layers.__class__ = type(
-        kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__}
-    )
-    try:
+    with _handing_over(backbone(model), lambda hidden: hidden[:rows]):
         logits: mx.array = model(tokens, cache=cache)[:, -1, :]
-        return logits.astype(mx.float32)
-    finally:
-        layers.__class__ = kind
+    return logits.astype(mx.float32)
 
 
 def _at(logits: mx.array, at: mx.array) -> mx.array:
@@ -69,18 +62,18 @@ def _at(logits: mx.array, at: mx.array) -> mx.array:
     return logits[:, 0].astype(mx.float32)
 
 
-def _handing_over(kind: type, at: mx.array, shape: tuple[int, ...]) -> type:
-    """The class, of whose hidden states (B, L, H) only those at some places come out."""
+@contextmanager
+def _handing_over(layers: Any, chosen: Callable[[Any], Any]) -> Iterator[None]:
+    """For a while, of the hidden states (B, L, H) of these layers only the chosen come out."""
+    kind = type(layers)
 
     def call(layers: Any, *args: Any, **fields: Any) -> Any:
-        hidden = kind.__call__(layers, *args, **fields)
-        if isinstance(hidden, mx.array) and hidden.ndim == 3 and hidden.shape[:2] == shape:
-            return mx.take_along_axis(hidden, at, axis=1)
-        return hidden
+        return chosen(kind.__call__(layers, *args, **fields))
 
-    return _calling(kind, call)
-
-
-def _calling(kind: type, call: Any) -> type:
-    """The class with another way to be called."""
-    return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+    layers.__class__ = type(
+        kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__}
+    )
+    try:
+        yield
+    finally:
+        layers.__class__ = kind

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,14 +186,8 @@ class BatchEngine:
         tokens: list[RowToken] = []
         failed: list[RowFailed] = []
         for batch, joining in self._due():
-            rows = [*batch.rows, *joining]
-            try:
-                batch.take(joining)
-                tokens += _spoken(batch.step() if batch.rows else [])
-                failed += self._broken(batch.rows)
-            except Exception as error:
-                batch.rows = []
-                failed += self._lose(rows, error)
+            said, lost = self._step(batch, joining, (), batch.step)
+            tokens, failed = tokens + said, failed + lost
         self._stepped()
         return StepResult(tuple(tokens), tuple(failed), time.perf_counter() - started)
 
@@ -209,15 +204,8 @@ class BatchEngine:
         self._prefixes.take(beside)
         before = beside.computed
         batch, joining = next(self._due())
-        rows = [*batch.rows, *joining, beside]
-        tokens, failed = list[RowToken](), list[RowFailed]()
-        try:
-            batch.take(joining)
-            tokens += _spoken(batch.step_beside(beside, count) if batch.rows else [])
-            failed += self._broken(batch.rows)
-        except Exception as error:
-            batch.rows = []
-            failed += self._lose(rows, error)
+        step = partial(batch.step_beside, beside, count)
+        tokens, failed = self._step(batch, joining, (beside,), step)
         prefilled = 0 if beside.gone else beside.computed - before
         self._stepped()
         failed += self._kept(beside)
@@ -225,6 +213,24 @@ class BatchEngine:
         memory.release_buffers(above_bytes=_SPARE_BYTES)
         seconds = time.perf_counter() - started
         return StepResult(tuple(tokens), tuple(failed), seconds, prefilled=prefilled)
+
+    def _step(
+        self,
+        batch: Batch,
+        joining: Sequence[Row],
+        beside: Sequence[Row],
+        step: Callable[[], list[tuple[Row, int]]],
+    ) -> tuple[list[RowToken], list[RowFailed]]:
+        """What a step of a batch and of rows beside it brings; all of them are lost where it
+        raises."""
+        rows = [*batch.rows, *joining, *beside]
+        try:
+            batch.take(joining)
+            tokens = _spoken(step() if batch.rows else [])
+            return tokens, self._broken(batch.rows)
+        except Exception as error:
+            batch.rows = []
+            return [], self._lose(rows, error)
 
     def _kept(self, row: Row) -> list[RowFailed]:
         """Keep what was computed of its prompt for others; that it fails is no other row's loss."""

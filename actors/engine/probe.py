@@ -8,7 +8,7 @@ by name: two short rows are computed alone and together, and the answers compare
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 import mlx.core as mx
@@ -17,6 +17,7 @@ from headrace.actors.engine import forward, kv
 from headrace.actors.engine.kv import Cache
 from headrace.actors.engine.mixed import logits_beside
 
+T = TypeVar("T")
 Rows: TypeAlias = tuple[list[int], ...]
 
 # The largest difference that rounding may make, as a share of the largest difference between the
@@ -38,7 +39,7 @@ class Sharing:
 
 
 def sharing(model: Any, vocab_size: int) -> Sharing:
-    """Raises what the model raises of a row by itself. Costs seven forward passes over a few
+    """Raises what the model raises of a row by itself. Costs six forward passes over a few
     tokens, which also warm the model up, and five more where prompts cannot share one."""
     rows: Rows = tuple(
         [token % vocab_size for token in tokens] for tokens in (range(1, 3), range(3, 8))
@@ -46,27 +47,26 @@ def sharing(model: Any, vocab_size: int) -> Sharing:
     alone = mx.stack([forward.all_logits(model, kv.fresh(model), row)[-1] for row in rows])
     if not kv.mergeable(kv.fresh(model)):
         return Sharing(decode=False, prompts=False)
-    together = _tried(model, rows, lambda: kv.joined(_computed_together(model, rows)))
-    if _agree(together, alone):
+    apart = _tried(lambda: _computed_together(model, rows))
+    together = None if apart is None else _last_of(model, rows, lambda: kv.joined(apart))
+    if apart is not None and _agree(together, alone):
         # They were taken apart and joined on the way, so that rows can decode together is shown.
-        bands = _agree(_in_bands(model, rows), alone)
+        bands = kv.can_be_banded(apart[0]) and _agree(_in_bands(model, rows, apart), alone)
         mixed = bands and _agree(_beside(model, rows), alone)
         return Sharing(decode=True, prompts=True, bands=bands, mixed=mixed)
     # Now token by token, since a whole row at once is rounded in another way than a step.
     caches = [_computed(model, row) for row in rows]
     # Joining copies them, so each can go on by itself after it.
-    joined = _tried(model, rows, lambda: kv.joined(caches))
+    joined = _last_of(model, rows, lambda: kv.joined(caches))
     last = zip(caches, rows, strict=True)
     stepped = mx.concatenate([_last_logits(model, cache, [row]) for cache, row in last])
     decode = _agree(joined, stepped)
     return Sharing(decode=decode, prompts=decode and _agree(together, stepped))
 
 
-def _in_bands(model: Any, rows: Rows) -> mx.array | None:
-    """Their logits where each lies in a band of its own."""
-    if not kv.can_be_banded(kv.fresh(model)):
-        return None
-    return _tried(model, rows, lambda: kv.banded(_computed_together(model, rows), span_tokens=0)[0])
+def _in_bands(model: Any, rows: Rows, caches: Sequence[Cache]) -> mx.array | None:
+    """Their logits where each lies in a band of its own, which takes over what it had."""
+    return _last_of(model, rows, lambda: kv.banded(caches, span_tokens=0)[0])
 
 
 def _beside(model: Any, rows: Rows) -> mx.array | None:
@@ -76,22 +76,25 @@ def _beside(model: Any, rows: Rows) -> mx.array | None:
     def computed() -> mx.array:
         cache, piece = _computed(model, one), kv.fresh(model)
         first = logits_beside(model, cache, one[-1:], piece, other[:-1])
-        return mx.concatenate([first, _last_logits(model, piece, [other])])
+        return _evaluated(mx.concatenate([first, _last_logits(model, piece, [other])]))
 
-    return _tried_with(computed)
+    return _tried(computed)
 
 
-def _tried(model: Any, rows: Rows, joined: Callable[[], Cache]) -> mx.array | None:
+def _last_of(model: Any, rows: Rows, joined: Callable[[], Cache]) -> mx.array | None:
     """The rows' logits in one pass; None where the model or its caches cannot do it."""
-    return _tried_with(lambda: _last_logits(model, joined(), rows))
+    return _tried(lambda: _evaluated(_last_logits(model, joined(), rows)))
 
 
-def _tried_with(compute: Callable[[], mx.array]) -> mx.array | None:
+def _tried(compute: Callable[[], T]) -> T | None:
     try:
-        logits = compute()
-        mx.eval(logits)
+        return compute()
     except Exception:
         return None
+
+
+def _evaluated(logits: mx.array) -> mx.array:
+    mx.eval(logits)
     return logits
 
 

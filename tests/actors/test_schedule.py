@@ -4,7 +4,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.actors.schedule import Decode, Kind, Prefill, Waiting, choose, next_step, piece
+from headrace.actors.schedule import Decode, Prefill, Waiting, choose, next_step, piece
 
 CHUNK = 64
 
@@ -17,55 +17,53 @@ rows = st.lists(
 
 
 def test_nothing_to_do_is_no_step() -> None:
-    assert next_step([], 0, None, CHUNK, CHUNK) is None
+    assert next_step([], 0, 0, CHUNK, CHUNK) is None
 
 
 def test_prefill_and_decode_alternate_while_both_have_work() -> None:
     waiting = [Waiting(1, 300, 0)]
-    assert isinstance(next_step(waiting, 3, "decode", CHUNK, CHUNK), Prefill)
-    assert next_step(waiting, 3, "prefill", CHUNK, CHUNK) == Decode()
+    assert isinstance(next_step(waiting, 3, 0, CHUNK, CHUNK), Prefill)
+    assert next_step(waiting, 3, 1, CHUNK, CHUNK) == Decode()
 
 
 def test_prompts_alone_are_not_held_up_by_an_empty_batch() -> None:
-    assert isinstance(next_step([Waiting(1, 300, 0)], 0, "prefill", CHUNK, CHUNK), Prefill)
+    assert isinstance(next_step([Waiting(1, 300, 0)], 0, 1, CHUNK, CHUNK), Prefill)
 
 
 def test_who_comes_with_others_waits_for_a_few_of_them() -> None:
     """Given rows that have said nothing yet, when a chunk would complete others, then it comes
     before the decode; a long prompt is not waited for, nor is anybody where a stream runs."""
     short, long = Waiting(1, 40, 0), Waiting(2, 300, 0)
-    assert next_step([short], 2, "prefill", CHUNK, CHUNK, newcomers=2, chunks=1) == Prefill(
-        ((1, 40),)
-    )
+    assert next_step([short], 2, 1, CHUNK, CHUNK, newcomers=2) == Prefill(((1, 40),))
     for waiting, newcomers, chunks in ((short, 2, 2), (short, 1, 1), (long, 2, 1)):
-        step = next_step([waiting], 2, "prefill", CHUNK, CHUNK, newcomers=newcomers, chunks=chunks)
+        step = next_step([waiting], 2, chunks, CHUNK, CHUNK, newcomers=newcomers)
         assert step == Decode()
     low = Waiting(3, 40, 0, low=True)
-    assert next_step([low], 2, "prefill", CHUNK, CHUNK, newcomers=2, chunks=1) == Decode()
+    assert next_step([low], 2, 1, CHUNK, CHUNK, newcomers=2) == Decode()
 
 
 def test_low_priority_gives_way_to_prompts_and_takes_its_turn_beside_streams() -> None:
     low, normal = Waiting(1, 10, 0, low=True), Waiting(2, 300, 0)
     # No prompt of low priority is computed while another waits, not even in the same step.
-    assert next_step([low, normal], 0, None, CHUNK, CHUNK) == Prefill(((2, CHUNK),))
+    assert next_step([low, normal], 0, 0, CHUNK, CHUNK) == Prefill(((2, CHUNK),))
     # Where only low priority decodes, it waits for the prompts of others and for no others.
-    assert isinstance(next_step([normal], 3, "prefill", CHUNK, CHUNK, pressing=0), Prefill)
-    assert next_step([low], 3, "prefill", CHUNK, CHUNK, pressing=0) == Decode()
+    assert isinstance(next_step([normal], 3, 1, CHUNK, CHUNK, pressing=0), Prefill)
+    assert next_step([low], 3, 1, CHUNK, CHUNK, pressing=0) == Decode()
     # Streams of others do not wait longer than they would.
-    assert next_step([normal], 3, "prefill", CHUNK, CHUNK, pressing=1) == Decode()
-    assert next_step([low], 3, "decode", CHUNK, CHUNK, pressing=3) == Prefill(((1, 10),))
+    assert next_step([normal], 3, 1, CHUNK, CHUNK, pressing=1) == Decode()
+    assert next_step([low], 3, 0, CHUNK, CHUNK, pressing=3) == Prefill(((1, 10),))
 
 
-@given(rows, st.sets(st.integers(1, 50)), st.integers(0, 3), st.sampled_from(["prefill", "decode"]))
+@given(rows, st.sets(st.integers(1, 50)), st.integers(0, 3), st.integers(0, 2))
 def test_without_low_priority_nothing_is_different(
-    waiting: list[Waiting], low: set[int], decoding: int, last: Kind
+    waiting: list[Waiting], low: set[int], decoding: int, chunks: int
 ) -> None:
     """What waits beside prompts of low priority is scheduled as if these were not there."""
     mixed = [attrs.evolve(row, low=row.row in low) for row in waiting]
     first = [row for row in mixed if not row.low]
-    alone = next_step(first, decoding, last, CHUNK, CHUNK)
+    alone = next_step(first, decoding, chunks, CHUNK, CHUNK)
     if first:
-        assert next_step(mixed, decoding, last, CHUNK, CHUNK, pressing=decoding) == alone
+        assert next_step(mixed, decoding, chunks, CHUNK, CHUNK, pressing=decoding) == alone
 
 
 def test_the_short_prompt_passes_the_long_one() -> None:
