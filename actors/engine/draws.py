@@ -31,6 +31,7 @@ class Stream(enum.IntEnum):
 
     TOKEN = 0
     XTC = 1
+    BLOCK = 2
 
 
 def _mix(z: Any) -> Any:
@@ -56,6 +57,25 @@ def uniform(seed: int, choice: int, position: int, stream: Stream = Stream.TOKEN
 
 def uniforms(keys: Words, positions: Words) -> NDArray[np.float32]:
     """`uniform` for many sequences at once, one position each."""
-    words = _mix(keys + (positions + np.uint64(1)) * np.uint64(_GOLDEN))
+    words = _words(keys, positions)
     unit: NDArray[np.float32] = ((words >> np.uint64(_SHIFT)) * _UNIT).astype(np.float32)
     return unit
+
+
+def gumbels(keys: Words, positions: Words, count: int) -> NDArray[np.float32]:
+    """`count` draws each of the standard Gumbel distribution (R, count), at one position of each
+    sequence: the word there starts a sequence of its own.
+
+    52 bits and half a step keep the number below inside (0, 1), and the logarithm of its
+    complement is exact where it matters, near the largest draws.
+    """
+    starts = _words(keys, positions)[:, None]
+    words = _words(starts, np.arange(count, dtype=np.uint64))
+    unit = ((words >> np.uint64(12)) + 0.5) * 2.0**-52
+    noise: NDArray[np.float32] = (-np.log(-np.log1p(-unit))).astype(np.float32)
+    return noise
+
+
+def _words(keys: Words, positions: Words) -> Words:
+    words: Words = _mix(keys + (positions + np.uint64(1)) * np.uint64(_GOLDEN))
+    return words

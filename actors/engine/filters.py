@@ -1,4 +1,4 @@
-"""Narrowing a distribution and drawing from it, for many rows at once.
+"""Narrowing the distributions of many rows at once.
 
 Everything is written against what numpy and mlx.core have in common, so the same lines run on
 the host and on the device; `xp` is the one or the other. Rows are the first axis, candidate
@@ -12,12 +12,12 @@ XTC threshold inf.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import attrs
 
-# Candidates are padded to a multiple of this.
+# Tokens whose ids are neighbours are drawn from by blocks of so many, and candidates are padded
+# to a multiple of it.
 BLOCK = 64
 
 
@@ -65,44 +65,6 @@ def narrowed(
     if filters.uses_top_k:
         floor = _higher(xp, floor, _rank_floor(xp, ordered, filters.top_k))
     return _above(xp, logits, floor)
-
-
-def drawn(xp: Any, logits: Any, temperature: Any, uniform: Any) -> Any:
-    """Indices (R,) by inverse CDF over the candidates in their order, at the temperature.
-
-    `uniform` is (R, 1) in [0, 1). The CDF is taken in two levels, blocks and then one block, at
-    half the cost of one cumulative sum and with smaller rounding errors.
-    """
-    mass = xp.exp(shifted(xp, logits) / temperature)
-    rows, count = mass.shape
-    width = _block_width(count)
-    blocks = mass.reshape(rows, count // width, width)
-    coarse = xp.cumsum(xp.sum(blocks, axis=-1), axis=-1)
-    target = uniform * coarse[:, -1:]
-    block = _first_beyond(xp, coarse, target)
-    before = xp.take_along_axis(coarse, xp.maximum(block - 1, 0), axis=-1)
-    rest = target - xp.where(block > 0, before, 0)
-    fine = xp.cumsum(xp.take_along_axis(blocks, block[:, :, None], axis=1)[:, 0], axis=-1)
-    return (block * width + _first_beyond(xp, fine, rest))[:, 0]
-
-
-def _first_beyond(xp: Any, cumulative: Any, target: Any) -> Any:
-    """(R, 1) index of the first entry above the target, or of the last one that rises if
-    rounding put the target beyond all: so what is found has a mass above 0."""
-    found = xp.sum(cumulative <= target, axis=-1, keepdims=True)
-    last = xp.sum(cumulative < cumulative[:, -1:], axis=-1, keepdims=True)
-    return xp.minimum(found, last)
-
-
-def _block_width(count: int) -> int:
-    """A divisor of `count`, near its square root if need be.
-
-    Where candidates are padded to whole blocks, how many of them a neighbour has must not move
-    a row's roundings, so the width is one number there.
-    """
-    if count % BLOCK == 0:
-        return BLOCK
-    return next(width for width in range(math.isqrt(count), 0, -1) if count % width == 0)
 
 
 def _higher(xp: Any, floor: Any, other: Any) -> Any:

@@ -19,10 +19,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.actors.engine import draws, filters
+from headrace.actors.engine import drawing, draws, filters
 from headrace.actors.engine.candidates import candidates
+from headrace.actors.engine.drawing import Noise
 from headrace.actors.engine.draws import Stream
-from headrace.actors.engine.filters import Exclusion, Filters
+from headrace.actors.engine.filters import BLOCK, Exclusion, Filters
 from headrace.actors.engine.masks import MaskBuffer
 from headrace.actors.engine.penalties import Edits, Penalties
 from headrace.actors.engine.rows import Row
@@ -138,6 +139,8 @@ class _Lot:
         samplings = [row.spec.sampling for row in self._rows]
         self._temperature = xp.asarray(_column([s.temperature for s in samplings]))
         self._keys = self._sequence(Stream.TOKEN)
+        self._block_keys = self._sequence(Stream.BLOCK)
+        self._blocks = drawing.blocks_of(vocabulary.size)
         self._filters = _filters(samplings, vocabulary.size, xp) if _effort(samplings[0]) else None
         self._xtc = _column([s.xtc_threshold for s in samplings])
         self._xtc_odds = np.array([s.xtc_probability for s in samplings], dtype=np.float32)
@@ -152,25 +155,31 @@ class _Lot:
         return tokens
 
     def _drawn(self, logits: Any) -> Any:
+        xp = self._xp
         positions = np.array([row.sampled for row in self._rows], dtype=np.uint64)
-        uniform = self._xp.asarray(draws.uniforms(self._keys, positions)[:, None])
+        noise = self._noise(positions)
         if self._filters is None:
-            return filters.drawn(self._xp, logits, self._temperature, uniform)
-        excluded = self._excluded(positions)
-        tokens, logits = self._narrowed(filters.shifted(self._xp, logits), self._filters, excluded)
-        indices = filters.drawn(self._xp, logits, self._temperature, uniform)
-        return indices if tokens is None else tokens[np.arange(len(tokens)), indices]
-
-    def _narrowed(self, logits: Any, asked: Filters, excluded: Any) -> tuple[Any, Any]:
-        """Candidate tokens (R, K), None for the whole vocabulary, and their narrowed logits."""
-        xp, tokens, exempt = self._xp, None, self._exempt
+            return drawing.drawn(xp, logits, self._temperature, noise)
+        logits, excluded = filters.shifted(xp, logits), self._excluded(positions)
         if xp is np:
-            tokens, logits, total = candidates(logits, asked, ranked=excluded is None)
-            exempt = exempt[tokens]
-        else:
-            total = xp.sum(xp.exp(logits), axis=-1, keepdims=True)
-        exclusion = None if excluded is None else Exclusion(xp.asarray(excluded), exempt)
-        return tokens, filters.narrowed(xp, logits, total, asked, exclusion)
+            return self._drawn_among_few(logits, self._filters, excluded, noise)
+        total = xp.sum(xp.exp(logits), axis=-1, keepdims=True)
+        exclusion = None if excluded is None else Exclusion(xp.asarray(excluded), self._exempt)
+        narrowed = filters.narrowed(xp, logits, total, self._filters, exclusion)
+        return drawing.drawn(xp, narrowed, self._temperature, noise)
+
+    def _drawn_among_few(self, logits: Any, asked: Filters, excluded: Any, noise: Noise) -> Any:
+        """The same on the host, without sorting the whole vocabulary."""
+        tokens, few, total = candidates(logits, asked, ranked=excluded is None)
+        exclusion = None if excluded is None else Exclusion(excluded, self._exempt[tokens])
+        few = filters.narrowed(np, few, total, asked, exclusion)
+        return drawing.drawn_among(tokens, few, self._temperature, noise)
+
+    def _noise(self, positions: draws.Words) -> Noise:
+        return Noise(
+            self._xp.asarray(draws.gumbels(self._block_keys, positions, self._blocks)),
+            self._xp.asarray(draws.gumbels(self._keys, positions, BLOCK)),
+        )
 
     def _excluded(self, positions: draws.Words) -> NDArray[np.float32] | None:
         """XTC thresholds of the rows whose coin says so, inf for others; None if for none."""

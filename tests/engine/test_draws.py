@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.actors.engine.draws import Stream, key, uniform, uniforms
+from headrace.actors.engine.draws import Stream, gumbels, key, uniform, uniforms
 
 SEEDS = st.integers(-(2**63), 2**64 - 1)
 CHOICES = st.integers(0, 127)
@@ -80,3 +80,25 @@ def test_different_askers_have_different_sequences(
     askers: set[tuple[int, int, Stream]],
 ) -> None:
     assert len({key(*asker) for asker in askers}) == len(askers)
+
+
+@given(SEEDS, CHOICES, POSITIONS)
+def test_a_row_has_its_gumbels_whatever_others_draw(seed: int, choice: int, position: int) -> None:
+    keys = np.array([key(5, 0), key(seed, choice)], dtype=np.uint64)
+    both = gumbels(keys, np.array([7, position], dtype=np.uint64), 70)
+    alone = gumbels(keys[1:], np.array([position], dtype=np.uint64), 64)
+    assert both[1, :64].tolist() == alone[0].tolist()
+    assert np.isfinite(both).all()
+
+
+def test_gumbels_follow_their_distribution_and_each_other_by_chance() -> None:
+    keys = np.full(500, key(3, 0), dtype=np.uint64)
+    noise = gumbels(keys, np.arange(500, dtype=np.uint64), 40)
+    # The distribution function exp(-exp(-x)) makes them uniform.
+    even = np.exp(-np.exp(-noise.astype(np.float64)))
+    assert uneven(even.ravel()) < CHI_SQUARE_99
+    for pairs in (
+        even[:, :-1] * 10 // 1 * 10 + even[:, 1:] * 10 // 1,
+        even[:-1] * 10 // 1 * 10 + even[1:] * 10 // 1,
+    ):
+        assert uneven((pairs.ravel() + 0.5) / 100) < CHI_SQUARE_99

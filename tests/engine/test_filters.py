@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mlx_lm import sample_utils
 
 from headrace.actors.engine.candidates import candidates
-from headrace.actors.engine.filters import BLOCK, Exclusion, Filters, drawn, narrowed, shifted
+from headrace.actors.engine.filters import BLOCK, Exclusion, Filters, narrowed, shifted
 
 VOCAB = 30
 LOGITS = st.lists(
@@ -150,65 +150,20 @@ def test_tokens_that_tie_at_a_threshold_stay_together() -> None:
     assert kept(batch, np) == kept(batch, mx) == kept_of_candidates(batch) == [[0, 1, 2, 3]] * 2
 
 
-@pytest.mark.parametrize("xp", [np, mx])
-def test_a_draw_finds_the_token_whose_share_of_the_line_holds_the_number(xp: Any) -> None:
-    probabilities = np.array([0.1, 0.0, 0.4, 0.3, 0.2, 0.0], dtype=np.float32)
-    with np.errstate(divide="ignore"):
-        logits = np.log(probabilities)
-    numbers = [0.0, 0.09, 0.11, 0.49, 0.51, 0.79, 0.81, 1 - 2**-24]
-    found = drawn(
-        xp,
-        xp.asarray(np.tile(logits, (len(numbers), 1))),
-        xp.asarray(column([1.0] * len(numbers))),
-        xp.asarray(column(numbers)),
-    )
-    assert found.tolist() == [0, 0, 2, 2, 3, 3, 4, 4]
-
-
-@given(
-    st.lists(st.one_of(st.just(-math.inf), st.floats(-40, 40, width=32)), min_size=1, max_size=200),
-    st.floats(0, 1 - 2**-24, width=32),
-    st.sampled_from([0.01, 0.7, 1.0, 2.0]),
-)
-def test_a_draw_never_finds_a_token_without_probability(
-    logits: list[float], number: float, temperature: float
-) -> None:
-    if all(map(math.isinf, logits)):
-        logits[0] = 0.0
-    for xp in (np, mx):
-        array = xp.asarray(np.array([logits], dtype=np.float32))
-        number_, temperature_ = xp.asarray(column([number])), xp.asarray(column([temperature]))
-        (found,) = drawn(xp, array, temperature_, number_).tolist()
-        assert logits[found] > -math.inf
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
-def test_draws_follow_the_distribution_at_the_temperature(temperature: float) -> None:
-    logits = np.random.default_rng(3).normal(0, 2, 60).astype(np.float32)
-    share = np.exp(logits.astype(np.float64) / temperature)
-    share /= share.sum()
-    count = 40_000
-    numbers = column([(i + 0.5) / count for i in range(count)])
-    found = drawn(np, np.tile(logits, (count, 1)), column([temperature] * count), numbers)
-    frequency = np.bincount(found, minlength=60) / count
-    np.testing.assert_allclose(frequency, share, atol=2 / count)
-
-
-@given(BATCH, st.integers(0, 2**24 - 1))
+@given(BATCH)
 def test_how_many_candidates_a_neighbour_has_moves_no_bit_of_a_row(
-    batch: list[tuple[Asked, list[float]]], number: int
+    batch: list[tuple[Asked, list[float]]],
 ) -> None:
     logits = np.array([row for _, row in batch], dtype=np.float32)
     padded = np.pad(logits, ((0, 0), (0, BLOCK - VOCAB)), constant_values=-np.inf)
     further = np.pad(padded, ((0, 0), (0, 3 * BLOCK)), constant_values=-np.inf)
-    asked, numbers = filters([row for row, _ in batch], np), column([number / 2**24] * len(batch))
+    asked = filters([row for row, _ in batch], np)
     asked = attrs.evolve(asked, top_k=np.minimum(asked.top_k, VOCAB))
-    temperature = column([0.8] * len(batch))
     total = np.exp(logits).sum(axis=-1, keepdims=True)
     xtc = column([row.xtc for row, _ in batch])
     found = []
     for few in (padded, further):
         excluded = Exclusion(xtc, np.zeros(few.shape, dtype=bool))
         left = narrowed(np, few, total, asked, excluded)
-        found.append((left[:, :VOCAB].tolist(), drawn(np, left, temperature, numbers).tolist()))
+        found.append(left[:, :VOCAB].tolist())
     assert found[0] == found[1]

@@ -16,7 +16,8 @@ from headrace.actors.engine.sampling import Sampler, Vocabulary
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.ports import RowSpec
 
-VOCAB = 64
+# Two blocks and a part of one.
+VOCAB = 150
 VOCABULARY = Vocabulary(VOCAB, end_tokens=(1,), newline_tokens=(2,))
 SAMPLINGS = st.builds(
     Sampling,
