@@ -2,11 +2,12 @@
 """headrace beside other servers for MLX models: the same load, one server at a time.
 
     python bench/peers.py                                    about 10 minutes a server
+    python bench/peers.py --small                            a minute each; what a server costs shows
 
-The default model, the same prompts and numbers of tokens, so many requests at a time. Servers take
-turns in each round and are idle while another works. Compared are those that are on this machine:
-`mlx_lm.server`, which comes with mlx-lm, and vllm-mlx and rapid-mlx where their commands are on the
-path. They need the same BLAS: mlx-lm gets ours, the others what `--preload` names (a library with
+The default model, or a random one of two layers, the same prompts and numbers of tokens, so many
+requests at a time. Servers take turns in each round and are idle while another works. Compared are
+those that are on this machine: `mlx_lm.server`, which comes with mlx-lm, and vllm-mlx and rapid-mlx
+where their commands are on the path. They need the same BLAS: mlx-lm gets ours, the others what `--preload` names (a library with
 plain cblas names, such as libopenblas).
 """
 
@@ -21,6 +22,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +30,7 @@ from typing import Any
 
 import attrs
 import trio
-from _second import default_folder
+from _second import default_folder, second_folder
 from _talk import Said, ask
 from cancel import prompt
 from served import free_port, verdict
@@ -173,15 +175,17 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=160)
     parser.add_argument("--max-tokens", type=int, default=48)
     parser.add_argument("--seeded", action="store_true", help="give half of the requests a seed")
+    parser.add_argument("--small", action="store_true", help="a random model of two layers")
     parser.add_argument(
         "--preload", help="a BLAS library for servers with an environment of theirs"
     )
     options = parser.parse_args()
     claims = {}
     with contextlib.ExitStack() as stack:
+        parent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-bench-")))
+        folder = second_folder(default_folder(), parent) if options.small else default_folder()
         started = {
-            peer.name: stack.enter_context(running(peer, options.preload))
-            for peer in peers(default_folder())
+            peer.name: stack.enter_context(running(peer, options.preload)) for peer in peers(folder)
         }
         print("server       B       t/s    ours/   first p50  p99 ms   gap p99")
         for width in map(int, options.widths.split(",")):
