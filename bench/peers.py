@@ -2,13 +2,13 @@
 """headrace beside other servers for MLX models: the same load, one server at a time.
 
     python bench/peers.py                                    about 10 minutes a server
-    python bench/peers.py --small                            a minute each; what a server costs shows
+    python bench/peers.py --small                            a minute each: a server's cost shows
 
 The default model, or a random one of two layers, the same prompts and numbers of tokens, so many
 requests at a time. Servers take turns in each round and are idle while another works. Compared are
 those that are on this machine: `mlx_lm.server`, which comes with mlx-lm, and vllm-mlx and rapid-mlx
-where their commands are on the path. They need the same BLAS: mlx-lm gets ours, the others what `--preload` names (a library with
-plain cblas names, such as libopenblas).
+where their commands are on the path. They need the same BLAS: mlx-lm gets ours, the others what
+`--preload` names (a library with plain cblas names, such as libopenblas).
 """
 
 from __future__ import annotations
