@@ -139,6 +139,8 @@ class Books:
             model=news.model_id,
             predicted_bytes=predicted,
             measured_bytes=news.active_bytes,
+            # A step's own, a part of which may still be there when it is measured.
+            transient_bytes=use.transient_bytes,
         )
         entry.excesses.append(max(0, news.measured_bytes - weights_bytes))
         excess = min(entry.excesses) if len(entry.excesses) == MEASUREMENTS else 0
