@@ -34,6 +34,9 @@ INSTALL = $(BIN)/python packaging/install.py
 # Frameworks that agents are made with. They have environments of their own, because they agree
 # neither with each other nor with us on what they need.
 FRAMEWORKS := $(patsubst tests/sdk/loops/%.lock,build/clients/%/.installed,$(wildcard tests/sdk/loops/*.lock))
+# What `make test` tries with a small model of random weights, and `make slow` with the default one.
+WEIGHTLESS = tests/sdk tests/actors/test_held_rows.py tests/decisions/test_default_model.py \
+	tests/grammar/test_default_model.py tests/processes/test_real_model.py
 NODE_CLIENTS := tests/sdk/node/node_modules/.package-lock.json
 
 comma := ,
@@ -112,7 +115,7 @@ mutants: $(DEV)  ## put faults into a copy of the tree, and see that tests notic
 slow: $(DEV) $(FRAMEWORKS)  ## the tests that take too long for `make test`, and agents
 	$(BIN)/pytest -m slow --timeout 1800 $(ARGS)
 	@echo "and those that \`make test\` runs with a small model, with the default one"
-	REAL_MODEL=1 $(BIN)/pytest -m "not slow" --timeout 1800 tests/sdk
+	REAL_MODEL=1 $(BIN)/pytest -m "not slow" --timeout 1800 $(WEIGHTLESS)
 
 agents: $(DEV) $(FRAMEWORKS)  ## a loop of an agent through each framework that people use
 	$(BIN)/pytest -m slow tests/sdk/test_agents.py $(ARGS)

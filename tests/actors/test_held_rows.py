@@ -1,8 +1,10 @@
-"""Answers of the real model that are held to a form, beside rows that are not."""
+"""Answers that are held to a form, beside rows that are not, in the default model's own words. Its
+weights matter to none of it: `make slow` tries it with them."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -69,7 +71,9 @@ def check_refused(events: list[Event]) -> None:
     assert event.error.code is Code.INVALID_SCHEMA
 
 
-async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5() -> None:
+async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5(
+    small_model: Path | None,
+) -> None:
     """Two forms, a choice and a forced call beside a free row, and a schema that means nothing."""
     asked: dict[str, dict[str, Any]] = {
         "free": {"max_tokens": 8},
@@ -84,7 +88,8 @@ async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5() -> No
     async def one(name: str, seed: int) -> None:
         answers[name] = await ask(runtime, seed, **asked[name])
 
-    async with open_runtime(Settings(in_process=True)) as runtime, trio.open_nursery() as nursery:
+    settings = Settings(in_process=True, model=None if small_model is None else str(small_model))
+    async with open_runtime(settings) as runtime, trio.open_nursery() as nursery:
         for seed, name in enumerate(asked):
             nursery.start_soon(one, name, seed)
     assert text(answers["free"])

@@ -1,4 +1,5 @@
-"""The default model, held to grammars in one batch with rows that are free."""
+"""The default model's words, held to grammars in one batch with rows that are free. Its weights
+matter to none of it: `make slow` tries it with them."""
 
 from __future__ import annotations
 
@@ -52,29 +53,32 @@ CALL: dict[str, Any] = {
 }
 
 
-def default_folder() -> Path:
-    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
-
-
 def definition_of(folder: Path) -> str:
     return (folder / "tokenizer.json").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def loaded() -> Iterator[LoadedModel]:
+def folder(small_model: Path | None) -> Path:
+    if small_model is not None:
+        return small_model
+    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
+    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> Iterator[LoadedModel]:
     use_fast_blas()
     mx.set_default_device(mx.cpu)
-    loaded = MlxLoader()(str(default_folder()), lambda share: None)
+    loaded = MlxLoader()(str(folder), lambda share: None)
     yield loaded
     loaded.engine.close()
 
 
 @pytest.fixture(scope="module")
-def compiler(loaded: LoadedModel) -> GrammarCompiler:
+def compiler(loaded: LoadedModel, folder: Path) -> GrammarCompiler:
     size = loaded.info.vocab_size
     return GrammarCompiler(
-        definition_of(default_folder()),
+        definition_of(folder),
         table=[loaded.tokenizer.token_bytes(token) for token in range(size)],
         end_tokens=loaded.tokenizer.end_tokens,
         vocab_size=size,
@@ -276,10 +280,9 @@ def test_what_leaves_no_choice_is_said_in_the_tokenizers_own_tokens(
 
 
 def test_special_tokens_are_those_that_say_nothing(
-    compiler: GrammarCompiler, loaded: LoadedModel
+    compiler: GrammarCompiler, loaded: LoadedModel, folder: Path
 ) -> None:
-    definition = definition_of(default_folder())
-    for name, number in Tokenizer.from_str(definition).get_vocab().items():
+    for name, number in Tokenizer.from_str(definition_of(folder)).get_vocab().items():
         if loaded.tokenizer.token_bytes(number):
             assert compiler.special(name) is None
         else:
