@@ -43,8 +43,9 @@ async def test_together_each_says_what_it_says_alone(
 
 @pytest.mark.explore
 def test_among_rows_that_join_leave_and_fail(seeds: range) -> None:
+    expected = trio.run(alone, clock=MockClock(autojump_threshold=0))
+
     async def scenario(choices: Choices) -> list[str]:
-        expected = await alone()
         scripts = {"fails": Script(fail_at=choices.between(0, 6))}
         mixes = choices.pick((False, True))
         async with open_scene(ScriptedModel(scripts=scripts, mixes=mixes)) as scene:
