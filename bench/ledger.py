@@ -42,7 +42,7 @@ ROUNDING = 0.001
 # Behind these ceilings some rows have to wait. Rows are given memory for 64 tokens at a time, and
 # their logits may still be there, which is more of a small model's bytes.
 CEILING_MB, BOUND = 700, 0.05
-SMALL_CEILING_MB, SMALL_BOUND = 165, 0.1
+SMALL_CEILING_MB, SMALL_BOUND = 190, 0.1
 
 
 @attrs.define
