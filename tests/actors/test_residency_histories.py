@@ -313,7 +313,7 @@ def test_ten_thousand_steps_break_no_promise() -> None:
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=230,
+            max_examples=195,
             stateful_step_count=60,
             report_multiple_bugs=False,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -57,8 +57,7 @@ def test_a_draw_never_finds_a_token_without_probability(
             assert logits[found] > -math.inf
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
+@pytest.mark.parametrize(("size", "temperature"), [*zip(SIZES, [0.5, 1.0, 1.7] * 2, strict=True)])
 def test_draws_follow_the_distribution_at_the_temperature(size: int, temperature: float) -> None:
     logits, count = sharp(size), 40_000
     share = np.exp(logits.astype(np.float64) / temperature)
