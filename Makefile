@@ -6,9 +6,10 @@ MODEL ?=
 ARGS ?=
 SEEDS ?= 10000
 MINUTES ?= 5
-# Processes that share the test files. They wait a lot, so there are two more than a small machine has
-# cores. Each may serve the real model, so more need memory too.
-JOBS ?= 4
+# Processes that share the test files. They wait now and then, so there is one more than a small
+# machine has cores. Each collects all tests, which takes ten seconds of a processor, and may serve
+# the real model, so more need memory too.
+JOBS ?= 3
 # Without agents.py, which fetches a gigabyte of agents, and screenshots.py, which draws.
 BENCH ?= $(sort $(filter-out bench/_% bench/agents.py bench/screenshots.py,$(wildcard bench/*.py)))
 
