@@ -2,7 +2,7 @@
 """The memory ledger under load: what is predicted, what is measured, and what is left at the end.
 
     python bench/ledger.py                                   300 requests, about 8 minutes
-    python bench/ledger.py --small --requests 2000           about 8 minutes
+    python bench/ledger.py --small --requests 2000           about a quarter of an hour
 
 Requests of mixed length and endings (length, stop, end of text) on the default model, or a small
 random one with its words, behind a ceiling that holds a few rows; 30 % are hung up on at a random
@@ -37,8 +37,8 @@ LOOK_SECONDS = 0.25
 SETTLE_SECONDS = 3.0
 # Resident memory may breathe by so much of itself over the last half.
 RSS_SHARE = 0.03
-# Of small things that nobody counts, such as tokens and masks.
-ROUNDING = 0.001
+# MLX's thread may keep what a step leaves, such as its logits, for a moment after its rows.
+MOST_OVER = 0.02
 # Behind these ceilings some rows have to wait. Rows are given memory for 64 tokens at a time, and
 # their logits may still be there, which is more of a small model's bytes.
 CEILING_MB, BOUND = 700, 0.05
@@ -160,7 +160,7 @@ def report(
         "nothing is left at the end": not any(left.values()),
         "no account is ever negative": not looks.negative,
         "predicted is near measured": max(map(abs, looks.apart)) <= options.bound,
-        "what is measured stays below what is reserved": looks.most_share <= 1 + ROUNDING,
+        "what is measured stays below what is reserved": looks.most_share <= 1 + MOST_OVER,
         "what is measured stays below the ceiling": looks.most_bytes <= ceiling,
         "resident memory is flat": last <= first * (1 + RSS_SHARE),
         "every call has a clear end": set(tally) <= clear,
