@@ -119,13 +119,16 @@ class Batch:
         decoding, pressing = len(self._decoding), len(self._decoding - self._low)
         line = self._line()
         low = bool(line) and all(row.low for row in line)
-        chunk_tokens = self._pace.chunk_tokens(pressing, low=low)
+        chunk_tokens, mixes = self._pace.chunk_tokens(pressing, low=low), False
         if line:
             first = in_line(candidates(line), chunk_tokens)[0]
-            # Several short prompts are not mixed.
-            mixed = first.remaining > chunk_tokens and self._can_mix(first.row)
+            mixes = self._can_mix(first.row)
             chunk_tokens = self._pace.chunk_tokens(
-                pressing, low=low, depth=first.depth, mixed=mixed
+                pressing,
+                low=low,
+                depth=first.depth,
+                # How many short prompts fit into one is for a chunk without a decode.
+                mixed=mixes and first.remaining > chunk_tokens,
             )
         most_tokens = self._pace.most_tokens
         return next_step(
@@ -136,6 +139,7 @@ class Batch:
             most_tokens,
             pressing=pressing,
             newcomers=len(self._newcomers),
+            mixes=mixes,
         )
 
     def held(self) -> Held:
