@@ -119,16 +119,13 @@ class Batch:
         decoding, pressing = len(self._decoding), len(self._decoding - self._low)
         line = self._line()
         low = bool(line) and all(row.low for row in line)
-        chunk_tokens, mixes = self._pace.chunk_tokens(pressing, low=low), False
+        chunk_tokens = self._pace.chunk_tokens(pressing, low=low)
         if line:
             first = in_line(candidates(line), chunk_tokens)[0]
-            mixes = self._can_mix(first.row)
+            # Several short prompts are not mixed.
+            mixed = first.remaining > chunk_tokens and self._can_mix(first.row)
             chunk_tokens = self._pace.chunk_tokens(
-                pressing,
-                low=low,
-                depth=first.depth,
-                # How many short prompts fit into one is for a chunk without a decode.
-                mixed=mixes and first.remaining > chunk_tokens,
+                pressing, low=low, depth=first.depth, mixed=mixed
             )
         most_tokens = self._pace.most_tokens
         return next_step(
@@ -139,7 +136,6 @@ class Batch:
             most_tokens,
             pressing=pressing,
             newcomers=len(self._newcomers),
-            mixes=mixes,
         )
 
     def held(self) -> Held:

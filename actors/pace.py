@@ -30,6 +30,8 @@ MIXED_READING_STEPS = 1.25
 # A short chunk can come out as costing next to nothing besides that, and the next one would be as
 # long as may be: so much of its time is its tokens' in any case.
 LEAST_SHARE = 0.5
+# Of a step that decodes as well: a short piece is the smaller part of it.
+MIXED_LEAST_SHARE = 0.25
 # Weight of the newest measurement against all before it.
 NEWEST = 0.5
 # Decode steps of which the middle one counts: a single slow one, in which rows came or went, would
@@ -86,7 +88,8 @@ class Pace:
         if tokens > 0:
             # The few tokens that a kept prefix leaves to compute say little of a long prompt's.
             weight = NEWEST * min(1.0, tokens / FIRST_CHUNK_TOKENS)
-            added = max(seconds - self._reading_seconds(mixed), LEAST_SHARE * seconds)
+            least_share = MIXED_LEAST_SHARE if mixed else LEAST_SHARE
+            added = max(seconds - self._reading_seconds(mixed), least_share * seconds)
             self._token_seconds.measured(depth + tokens / 2, added / tokens, weight)
 
     def _reading_seconds(self, mixed: bool) -> float:

@@ -2,9 +2,9 @@
 
 A step is one decode of all complete rows or one prefill chunk. While both kinds of work exist
 they alternate, so a running stream waits for at most one chunk between two tokens, and a chunk
-waits for at most one decode; an engine that can do both at once saves the decode, so a few short
-prompts are then better computed one by one than together. Where no stream is running, whoever comes
-with others waits for a few of them, since a decode of few rows takes nearly as long as one of many.
+waits for at most one decode; an engine that can do both at once saves the decode. Where no stream
+is running, whoever comes with others waits for a few of them, since a decode of few rows takes
+nearly as long as one of many.
 
 Among prompts the one with the least left goes first, and a prompt that was passed over gains on the
 others with every chunk, so none waits for ever.
@@ -47,10 +47,6 @@ class Decode:
 
 # Rows that come together are computed in so many chunks before the first of them speaks.
 CHUNKS_TOGETHER = 2
-# So many prompts that would fit into one chunk are rather computed one by one, each with a decode
-# of the streams: the chunk and the decode after it read the weights as often, for fewer tokens.
-# More prompts would wait too long for each other.
-ONE_BY_ONE = 3
 # So many chunks before its end a prompt is cut into equal pieces.
 LAST_PIECES = 3
 
@@ -67,23 +63,19 @@ def next_step(
     *,
     pressing: int | None = None,
     newcomers: int = 0,
-    mixes: bool = False,
 ) -> Step | None:
     """The next unit of work, or None when there is nothing to do.
 
     `decoding` is the number of complete rows, `pressing` that of those among them that are not of
     low priority, all of them where it is not given; `newcomers` those that have said nothing yet.
     `chunks` are those since the last decode, `chunk_tokens` the prompt tokens, padding included,
-    that one step should compute, and `most_tokens` those that it may. `mixes`: a piece of the first
-    prompt and a decode can be one step.
+    that one step should compute, and `most_tokens` those that it may.
     """
     only_low = all(row.low for row in waiting)
     beside = decoding if pressing is None or only_low else pressing
     if not waiting:
         return Decode() if decoding else None
     chosen = choose(candidates(waiting), chunk_tokens, most_tokens)
-    if mixes and decoding > newcomers and len(chosen) <= ONE_BY_ONE:
-        chosen = chosen[:1]
     # Of low priority nobody is waited for.
     few = decoding == newcomers and chunks < CHUNKS_TOGETHER and not only_low
     together = few and _completes(waiting, chosen)

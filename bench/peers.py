@@ -134,7 +134,7 @@ def listed(connection: http.client.HTTPConnection) -> str:
 async def closed_loop(
     port: int, model: str, width: int, turn: int, options: argparse.Namespace
 ) -> tuple[float, list[Said]]:
-    # Enough that at most times so many run: servers that wait until all have ended show it.
+    # So many that for most of a round all places are taken.
     numbers = list(range(max(4, 3 * width)))
     said: list[Said] = []
     fields: dict[str, Any] = {"model": model, "max_tokens": options.max_tokens, "ignore_eos": True}

@@ -110,6 +110,17 @@ def test_a_step_that_gives_streams_their_tokens_may_take_a_little_longer() -> No
     assert 0.16 < 0.05 + 0.001 * tokens < 0.2
 
 
+def test_a_short_piece_beside_streams_does_not_make_the_next_chunks_short() -> None:
+    """A pass costs 30 ms and half a millisecond for each token, and 20 ms more with a decode."""
+    pace = Pace(512, 0.25)
+    pace.decoded(0.040)
+    pace.prefilled(160, 0.03 + 160 * 0.0005)
+    before = pace.chunk_tokens(3)
+    for _ in range(10):
+        pace.prefilled(32, 0.05 + 32 * 0.0005, mixed=True)
+    assert pace.chunk_tokens(3) >= before - LEAST_CHUNK_TOKENS
+
+
 def test_a_prompt_of_few_tokens_does_not_make_the_chunks_of_long_ones_short() -> None:
     pace = Pace(512, 0.25)
     pace.prefilled(240, 0.24)

@@ -1,7 +1,5 @@
 """The scheduler's promises: bounded gaps, bounded chunks, and nobody waits for ever."""
 
-from typing import Any
-
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,20 +40,6 @@ def test_who_comes_with_others_waits_for_a_few_of_them() -> None:
         assert step == Decode()
     low = Waiting(3, 40, 0, low=True)
     assert next_step([low], 2, 1, CHUNK, CHUNK, newcomers=2) == Decode()
-
-
-def test_a_few_prompts_come_one_by_one_where_each_can_be_mixed_with_a_decode() -> None:
-    """Given streams that speak: two or three prompts are not one chunk for which those wait, four
-    are. Nor are they where a step cannot do both, or where nobody speaks yet."""
-    waiting = [Waiting(row, 16, 0) for row in (1, 2, 3, 4)]
-    first, few, all_ = (tuple((row.row, 16) for row in waiting[:count]) for count in (1, 3, 4))
-
-    def chosen(count: int, **given: Any) -> Any:
-        return next_step(waiting[:count], 2, 0, CHUNK, CHUNK, **given)
-
-    assert chosen(3, mixes=True) == Prefill(first)
-    assert chosen(4, mixes=True) == Prefill(all_)
-    assert chosen(3) == chosen(3, mixes=True, newcomers=2) == Prefill(few)
 
 
 def test_low_priority_gives_way_to_prompts_and_takes_its_turn_beside_streams() -> None:
