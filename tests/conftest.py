@@ -104,16 +104,24 @@ def nothing_is_left_behind(no_leftovers: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """A random llama of some million weights that speaks in the default model's tokens; None for
-    that model itself, where all are to be tried with it."""
-    if os.environ.get(REAL):
-        return None
+def default_model() -> Path:
+    """Its folder. Prepared by the first test run on a machine, found by the ones after it."""
     from headrace.actors.library import DEFAULT_MODEL, library_at
     from headrace.runtime.settings import home_folder
 
     home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    words = library_at(home, os.environ).resolve(DEFAULT_MODEL).path
+    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
+
+
+@pytest.fixture(scope="session")
+def small_model(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Path | None:
+    """A random llama of some million weights that speaks in the default model's tokens; None for
+    that model itself, where all are to be tried with it."""
+    if os.environ.get(REAL):
+        return None
+    words = request.getfixturevalue("default_model")
     folder = tmp_path_factory.mktemp("small") / "small"
     folder.mkdir()
     for name in WORDS:
@@ -121,6 +129,14 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     config = json.loads((words / "config.json").read_text(encoding="utf-8")) | SHAPE
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     write_weights(folder / "model.safetensors", config)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def weightless_model(small_model: Path | None, request: pytest.FixtureRequest) -> Path:
+    """The folder of the model for what depends on its words and not on its weights: the small one,
+    or the default one where all are to be tried with that."""
+    folder: Path = small_model or request.getfixturevalue("default_model")
     return folder
 
 

@@ -72,7 +72,7 @@ def check_refused(events: list[Event]) -> None:
 
 
 async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5(
-    small_model: Path | None,
+    weightless_model: Path,
 ) -> None:
     """Two forms, a choice and a forced call beside a free row, and a schema that means nothing."""
     asked: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ async def test_rows_with_and_without_a_form_share_a_batch_n1_n2_f5_l6_i5(
     async def one(name: str, seed: int) -> None:
         answers[name] = await ask(runtime, seed, **asked[name])
 
-    settings = Settings(in_process=True, model=None if small_model is None else str(small_model))
+    settings = Settings(in_process=True, model=str(weightless_model))
     async with open_runtime(settings) as runtime, trio.open_nursery() as nursery:
         for seed, name in enumerate(asked):
             nursery.start_soon(one, name, seed)

@@ -3,7 +3,6 @@ weights matter to none of it: `make slow` tries it with them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from mlx_lm.utils import load_model
 
 from headrace.actors.deciding import Deciding, softmax
 from headrace.actors.engine.start import EngineLoader
-from headrace.actors.library import DEFAULT_MODEL, library_at
 from headrace.actors.reading import Passage
 from headrace.runtime.contracts import Sampling
 from headrace.runtime.ports import LoadedModel, RowRead, RowSpec
 from headrace.runtime.readings import DecisionRequest, Question
-from headrace.runtime.settings import home_folder
 
 STATE = (
     "Order 1123, paid on Monday, has not been sent. The customer has written three times and "
@@ -39,17 +36,9 @@ QUESTIONS = (
 
 
 @pytest.fixture(scope="module")
-def folder(small_model: Path | None) -> Path:
-    if small_model is not None:
-        return small_model
-    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
-
-
-@pytest.fixture(scope="module")
-def loaded(folder: Path) -> Iterator[LoadedModel]:
+def loaded(weightless_model: Path) -> Iterator[LoadedModel]:
     mx.set_default_device(mx.cpu)
-    model = EngineLoader(1)(str(folder), lambda share: None)
+    model = EngineLoader(1)(str(weightless_model), lambda share: None)
     yield model
     model.engine.close()
 
@@ -70,9 +59,11 @@ def read(loaded: LoadedModel, row: int, asked: Passage, chunk: int = 512) -> Any
     return found[0].logits
 
 
-def test_probabilities_are_those_of_mlx_lms_logits(folder: Path, loaded: LoadedModel) -> None:
+def test_probabilities_are_those_of_mlx_lms_logits(
+    weightless_model: Path, loaded: LoadedModel
+) -> None:
     asked = passage(loaded)
-    model, _ = load_model(folder)
+    model, _ = load_model(weightless_model)
     found = read(loaded, 1, asked, chunk=48)
     for question, more, logits in zip(QUESTIONS, asked.continuations, found, strict=True):
         tokens = mx.array([[*asked.tokens, *more.tokens]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from mlx_lm import load, stream_generate
 from tokenizers import Tokenizer
 
 from headrace.actors.engine.blas import use_fast_blas
-from headrace.actors.library import DEFAULT_MODEL, library_at
-from headrace.runtime.settings import home_folder
 
 # Plain English that a small model finds easy; a wrong row order makes each word a surprise.
 TEXT = (
@@ -27,23 +24,16 @@ TEXT = (
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    """Prepared by the first test run on a machine, found by the ones after it."""
-    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
-
-
-@pytest.fixture(scope="module")
-def loaded(folder: Path) -> Iterator[tuple[Any, Any]]:
+def loaded(default_model: Path) -> Iterator[tuple[Any, Any]]:
     use_fast_blas()
-    model, tokenizer = load(str(folder))[:2]
+    model, tokenizer = load(str(default_model))[:2]
     yield model, tokenizer
     mx.synchronize()
 
 
 @pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+def tokenizer(default_model: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(default_model / "tokenizer.json"))
 
 
 def test_it_answers_a_question_in_english(loaded: tuple[Any, Any]) -> None:

@@ -4,7 +4,6 @@ matter to none of it: `make slow` tries it with them."""
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -21,14 +20,12 @@ from headrace.actors.engine.blas import use_fast_blas
 from headrace.actors.engine.constrain import GrammarCompiler, RowMatcher
 from headrace.actors.engine.load import MlxLoader
 from headrace.actors.grammar.answer import answer_form
-from headrace.actors.library import DEFAULT_MODEL, library_at
 from headrace.actors.text.formats import HERMES
 from headrace.actors.text.markup import TaggedMarkup
 from headrace.actors.text.reasoning import THINK
 from headrace.runtime.constraints import Constraint
 from headrace.runtime.contracts import Message, Prompt, Sampling, Tool, ToolUse
 from headrace.runtime.ports import LoadedModel, RowSpec
-from headrace.runtime.settings import home_folder
 from headrace.runtime.testing.answers import WholeAnswer, parse
 
 Held: TypeAlias = Any
@@ -58,27 +55,19 @@ def definition_of(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(small_model: Path | None) -> Path:
-    if small_model is not None:
-        return small_model
-    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
-
-
-@pytest.fixture(scope="module")
-def loaded(folder: Path) -> Iterator[LoadedModel]:
+def loaded(weightless_model: Path) -> Iterator[LoadedModel]:
     use_fast_blas()
     mx.set_default_device(mx.cpu)
-    loaded = MlxLoader()(str(folder), lambda share: None)
+    loaded = MlxLoader()(str(weightless_model), lambda share: None)
     yield loaded
     loaded.engine.close()
 
 
 @pytest.fixture(scope="module")
-def compiler(loaded: LoadedModel, folder: Path) -> GrammarCompiler:
+def compiler(loaded: LoadedModel, weightless_model: Path) -> GrammarCompiler:
     size = loaded.info.vocab_size
     return GrammarCompiler(
-        definition_of(folder),
+        definition_of(weightless_model),
         table=[loaded.tokenizer.token_bytes(token) for token in range(size)],
         end_tokens=loaded.tokenizer.end_tokens,
         vocab_size=size,
@@ -280,9 +269,9 @@ def test_what_leaves_no_choice_is_said_in_the_tokenizers_own_tokens(
 
 
 def test_special_tokens_are_those_that_say_nothing(
-    compiler: GrammarCompiler, loaded: LoadedModel, folder: Path
+    compiler: GrammarCompiler, loaded: LoadedModel, weightless_model: Path
 ) -> None:
-    for name, number in Tokenizer.from_str(definition_of(folder)).get_vocab().items():
+    for name, number in Tokenizer.from_str(definition_of(weightless_model)).get_vocab().items():
         if loaded.tokenizer.token_bytes(number):
             assert compiler.special(name) is None
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,25 +11,17 @@ from mlx_lm.utils import load_tokenizer
 
 from headrace.actors.engine.estimate import estimate
 from headrace.actors.engine.start import EngineLoader
-from headrace.actors.library import DEFAULT_MODEL, library_at
 from headrace.runtime.contracts import Message, Prompt, Sampling
 from headrace.runtime.ports import LoadedModel, RowSpec
-from headrace.runtime.settings import home_folder
 
 QUESTION = Message("user", "What is the capital of France?")
 TEXT = " ďábel 👩‍👩‍👧 日本, a , b .\n\tdef f(x): return x != 'naïve'  \n"
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    home = Path(os.environ.get("HEADRACE_HOME") or home_folder())
-    return library_at(home, os.environ).resolve(DEFAULT_MODEL).path
-
-
-@pytest.fixture(scope="module")
-def loaded(folder: Path) -> Iterator[LoadedModel]:
+def loaded(default_model: Path) -> Iterator[LoadedModel]:
     mx.set_default_device(mx.cpu)
-    yield EngineLoader(1)(str(folder), lambda share: None)
+    yield EngineLoader(1)(str(default_model), lambda share: None)
     mx.synchronize()
 
 
@@ -49,16 +40,16 @@ def answer(loaded: LoadedModel, prompt: Prompt, count: int) -> str:
     return "".join(said) + decoder.flush()
 
 
-def test_it_is_as_large_as_its_files_told(folder: Path, loaded: LoadedModel) -> None:
-    expected = estimate(folder, "float32")
+def test_it_is_as_large_as_its_files_told(default_model: Path, loaded: LoadedModel) -> None:
+    expected = estimate(default_model, "float32")
     assert loaded.info.weights_bytes == expected.weights_bytes
     assert loaded.info.kv_bytes_per_token == expected.kv_bytes_per_token == 46080
     assert (loaded.info.context_window, loaded.info.vocab_size) == (8192, 49152)
 
 
-def test_a_prompt_is_what_mlx_lm_makes_of_it(folder: Path, loaded: LoadedModel) -> None:
+def test_a_prompt_is_what_mlx_lm_makes_of_it(default_model: Path, loaded: LoadedModel) -> None:
     asked = [{"role": "user", "content": QUESTION.content}]
-    expected = load_tokenizer(folder).apply_chat_template(asked, add_generation_prompt=True)
+    expected = load_tokenizer(default_model).apply_chat_template(asked, add_generation_prompt=True)
     assert list(loaded.tokenizer.build(Prompt(messages=(QUESTION,)))) == expected
 
 
