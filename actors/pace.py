@@ -73,9 +73,9 @@ class Pace:
         return int(min(seconds / token_seconds, self.most_tokens))
 
     def _seconds(self, decoding: int, low: bool, mixed: bool) -> float:
-        if not self._decode_seconds:
+        step_seconds = self._step_seconds
+        if step_seconds is None:
             return self._chunk_seconds
-        step_seconds = statistics.median(self._decode_seconds)
         if low:
             return LOW_DECODE_STEPS * step_seconds
         few_steps = (MIXED_STEPS if mixed else DECODE_STEPS) * step_seconds
@@ -93,9 +93,13 @@ class Pace:
             self._token_seconds.measured(depth + tokens / 2, added / tokens, weight)
 
     def _reading_seconds(self, mixed: bool) -> float:
-        steps = self._decode_seconds
         count = MIXED_READING_STEPS if mixed else READING_STEPS
-        return count * statistics.median(steps) if steps else 0.0
+        return count * (self._step_seconds or 0.0)
+
+    @property
+    def _step_seconds(self) -> float | None:
+        """What a decode takes of late; None before the first."""
+        return statistics.median(self._decode_seconds) if self._decode_seconds else None
 
     def decoded(self, seconds: float) -> None:
         self._decode_seconds.append(seconds)
